@@ -1,0 +1,160 @@
+"""What the analysis knows of a value. An abstract value is a frozenset of these; the empty set means unknown."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.scopes import Scope
+    from accel_migrate.source import Source
+
+
+class Role(str, Enum):
+    """What an object is in a training program."""
+
+    MODEL = "model"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    METRIC_SCHEDULER = "metric scheduler"
+    LOADER = "loader"
+    SAMPLER = "sampler"
+    CRITERION = "criterion"
+    SCALER = "gradient scaler"
+    DEVICE = "device"
+    PARAMETERS = "parameters"
+    STATE = "state dict"
+    WRITER = "writer"
+    PROGRESS = "progress bar"
+    LOGGER = "logger"
+    ACCELERATOR = "accelerator"
+    NAMESPACE = "namespace"
+    OBJECT = "object"
+    GRADIENTS = "gradients"
+    SHAPE = "shape"
+
+
+class Spread(str, Enum):
+    """How a tensor or number relates to the values the other processes hold in its place.
+
+    A value without a spread is the same on every process, or unknown.
+    """
+
+    SHARD = "shard"
+    """Rows (dimension 0) of this process's slice of the global batch, or a container of such tensors."""
+    MEAN = "mean"
+    """A mean over the local rows: the global one is the average weighted by each process's share."""
+    SUM = "sum"
+    """A sum over the local rows: the global one is the sum over processes."""
+    COUNT = "count"
+    """A Python number proportional to the number of local rows, such as `len(x)`."""
+    RATIO = "ratio"
+    """A sum over a sum whose denominator is not the number of rows (tokens, class weights)."""
+    MIXED = "mixed"
+    """Local, by no formula that one reduction turns into the global value (a mean plus a sum, a root of a mean)."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A name of a library: `torch.optim.AdamW`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant string, number, boolean or None."""
+
+    value: object
+
+
+@dataclass(frozen=True)
+class ModuleValue:
+    """A module of the project."""
+
+    source: Source
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, lambda or (with `receiver`) a bound method of the project."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Scope
+    receiver: Instance | None = None
+
+
+@dataclass(frozen=True)
+class ClassValue:
+    """A class of the project."""
+
+    node: ast.ClassDef
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Instances of a project class, all of them as one, except models and loaders, kept apart by where they are made."""
+
+    cls: ClassValue
+    site: ast.AST
+
+
+@dataclass(frozen=True)
+class Made:
+    """An object which a library made at `site`."""
+
+    role: Role
+    site: ast.AST
+    detail: str = ""
+    """The library's name for its class or factory."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A tuple, list or dict written at `site`; its elements stand in the heap."""
+
+    site: ast.AST
+
+
+@dataclass(frozen=True)
+class Local:
+    """A tensor or number that differs between processes."""
+
+    spread: Spread
+    grad: bool = False
+    """Computed by a model while gradients are recorded."""
+    host: bool = False
+    """A part of a batch that the script itself has not moved to the device."""
+    output: bool = False
+    """Returned by a model's forward pass, of unknown structure."""
+    weight: str = ""
+    """For RATIO: the local denominator as a template over `parts`."""
+    parts: tuple[tuple[str, ast.AST], ...] = ()
+
+    def __str__(self) -> str:
+        return self.spread.value
+
+
+Value: TypeAlias = "Ref | Literal | ModuleValue | Function | ClassValue | Instance | Made | Box | Local"
+Values: TypeAlias = "frozenset[Value]"
+
+UNKNOWN: Values = frozenset()
+
+
+def made(values: Values, *roles: Role) -> list[Made]:
+    return [v for v in values if isinstance(v, Made) and v.role in roles]
+
+
+def locals_of(values: Values) -> list[Local]:
+    return [v for v in values if isinstance(v, Local)]
+
+
+def spread_of(values: Values) -> Spread | None:
+    """The one spread of `values`; MIXED where several disagree."""
+    spreads = {v.spread for v in locals_of(values)}
+    if len(spreads) > 1:
+        return Spread.MIXED
+    return next(iter(spreads), None)
