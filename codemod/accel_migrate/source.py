@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+import codecs
+import io
+import re
+import tokenize
+import warnings
+from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from accel_migrate.diagnose import syntax_error
+from accel_migrate.errors import UserError
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,14 +27,127 @@ class Source:
     text: str
     encoding: str = "utf-8"
     newline: str = "\n"
+    """The line end of most lines: what a new line gets."""
     bom: bool = False
     module: str = "__main__"
     """Dotted name under which project files import it."""
     is_package: bool = False
     """Whether it is an `__init__.py`, which shifts relative imports by one level."""
-    _lines: list[str] = field(default_factory=list, repr=False)
+    line_ends: tuple[str, ...] = ()
+    """The end of each line, where they are mixed; empty where every line ends with `newline`."""
 
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree. Every question and every edit is addressed by the nodes of this one tree."""
-        return ast.parse(self.text, filename=str(self.path))
+        return parse(self.text, str(self.path))
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines."""
+        return self.text.count("\n") + (not self.text.endswith("\n"))
+
+
+def parse(text: str, filename: str) -> ast.Module:
+    """Parse without the interpreter's warnings about the user's string escapes.
+
+    Raises what `ast.parse` raises: `SyntaxError`, `RecursionError`, `MemoryError`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, filename=filename)
+
+
+def read_source(path: Path, module: str = "__main__") -> Source:
+    """Read a Python file and make sure that it can be parsed and written back.
+
+    Raises:
+        UserError: the file is missing, no file, unreadable, no Python 3, or in an unknown encoding.
+    """
+    data = _read_bytes(path)
+    encoding, bom = _encoding(data, path)
+    stored = _decode(data, encoding, bom, path)
+    ends = _LINE_END.findall(stored)
+    newline = Counter(ends).most_common(1)[0][0] if ends else "\n"
+    source = Source(
+        path=path,
+        text=_LINE_END.sub("\n", stored),
+        encoding=encoding,
+        newline=newline,
+        bom=bom,
+        module=module,
+        is_package=path.name == "__init__.py",
+        line_ends=tuple(ends) if len(set(ends)) > 1 else (),
+    )
+    _check_syntax(source)
+    return source
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise UserError(f"{path}: is a directory, a Python file was expected")
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: is not a regular file")
+        if path.suffix == ".ipynb":
+            raise UserError(f"{path}: is a notebook; convert it first: jupyter nbconvert --to script {path}")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except PermissionError:
+        raise UserError(f"{path}: cannot be read: permission denied") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _encoding(data: bytes, path: Path) -> tuple[str, bool]:
+    """The encoding by PEP 263, and whether there is a byte order mark."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(f"{path}: is not UTF-8 but UTF-16; save it as UTF-8")
+    if 0 in data:
+        raise UserError(f"{path}:{data[: data.index(0)].count(10) + 1}: contains a null byte; this is not Python source")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        if "unknown encoding" in str(error) or "encoding problem" in str(error):
+            raise UserError(f"{path}: declares an {error}") from None
+        raise _not_utf8(data, path) from None
+    return ("utf-8", True) if encoding == "utf-8-sig" else (encoding, False)
+
+
+def _decode(data: bytes, encoding: str, bom: bool, path: Path) -> str:
+    body = data.removeprefix(codecs.BOM_UTF8) if bom else data
+    try:
+        text = body.decode(encoding)
+        if text.encode(encoding) == body:
+            return text
+    except UnicodeError:
+        if encoding == "utf-8":
+            raise _not_utf8(data, path) from None
+        raise UserError(f"{path}: is not in the encoding {encoding!r} which it declares") from None
+    except (LookupError, ValueError):
+        pass
+    raise UserError(f"{path}: the encoding {encoding!r} which it declares cannot be written back; save it as UTF-8")
+
+
+def _not_utf8(data: bytes, path: Path) -> UserError:
+    try:
+        data.decode("utf-8")
+        return UserError(f"{path}: has a UTF-8 byte order mark but declares another encoding; remove one of the two")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        advice = "save it as UTF-8 or declare its encoding (# -*- coding: ... -*-)"
+        return UserError(f"{path}:{line}: is not UTF-8 (byte 0x{data[error.start]:02x}); {advice}")
+
+
+def _check_syntax(source: Source) -> None:
+    """Compiling finds what parsing lets through, such as `return` outside a function."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source.tree, str(source.path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise syntax_error(source.path, source.text, error) from None
+    except (RecursionError, MemoryError):
+        raise UserError(f"{source.path}: is too deeply nested for Python's compiler; split the expression") from None
+    except ValueError as error:
+        raise UserError(f"{source.path}: cannot be parsed: {error}") from None

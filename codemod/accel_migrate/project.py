@@ -1,0 +1,197 @@
+"""A training program on disk: the script and every module of the same project which it imports."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from accel_migrate.errors import UserError
+from accel_migrate.source import Source, read_source
+
+_ROOT_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+_INSTALLED = {"site-packages", "dist-packages"}
+_NEVER_LOCAL = {"torch", "torchvision", "torchaudio", "numpy", "accelerate", "accel_runtime"}
+"""Names which mean the library, also where an ancestor folder of the script has a folder of that name."""
+_MOST_MODULES = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """The entry script and the project-local modules it imports, directly or not."""
+
+    entry: Source
+    sources: dict[str, Source]
+    """By dotted name, the entry under its own (`train`, or `pkg.train` in a package). No file is in it twice."""
+    root: Path
+    """The folder from which relative places in the project are counted: it holds the script's and the modules'
+    top-level names."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Other dotted names under which a file of the project is imported -> its name in `sources`."""
+    notes: list[str] = field(default_factory=list)
+    """Local modules which could not be read, one line each."""
+
+    def find(self, module: str) -> Source | None:
+        """The project file which `import module` runs, if it is one."""
+        return self.sources.get(self.aliases.get(module, module))
+
+    def with_texts(self, texts: Mapping[Path, str]) -> Project:
+        """The same project after files got other texts, nothing read from disk (see `gate`)."""
+        fresh = {
+            name: replace(source, text=texts[source.path]) if source.path in texts else source
+            for name, source in self.sources.items()
+        }
+        return replace(self, entry=fresh[self.entry.module], sources=fresh)
+
+
+def load_project(entry: Path) -> Project:
+    """Read `entry` and, transitively, what it imports from its own project; installed packages are left out.
+
+    Raises:
+        UserError: `entry` itself cannot be read. For a module that cannot be read there is a note instead.
+    """
+    name, base = _entry_name(entry)
+    source = read_source(entry, module=name)
+    loader = _Loader(_search_path(entry, base))
+    loader.add(source, base)
+    loader.follow_imports(source)
+    root = Path(os.path.commonpath([str(path) for path in loader.bases]))
+    return Project(source, loader.sources, root, loader.aliases, loader.notes)
+
+
+def absolute_name(source: Source, node: ast.ImportFrom) -> str:
+    """The dotted name of the module that `from ... import` in `source` names, its leading dots resolved.
+
+    Empty where the dots lead out of the outermost package.
+    """
+    if not node.level:
+        return node.module or ""
+    package = source.module.split(".")
+    dropped = node.level - source.is_package
+    if dropped > len(package):
+        return ""
+    kept = package[: len(package) - dropped]
+    return ".".join([*kept, node.module] if node.module else kept)
+
+
+class _Loader:
+    """Collects the modules of a project, each file once."""
+
+    def __init__(self, search_path: list[Path]) -> None:
+        self.search_path = search_path
+        self.sources: dict[str, Source] = {}
+        self.aliases: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.bases: set[Path] = set()
+        self._names_by_file: dict[str, str] = {}
+        self._tried: set[str] = set()
+
+    def add(self, source: Source, base: Path) -> None:
+        self.sources[source.module] = source
+        self.bases.add(base)
+        self._names_by_file[os.path.realpath(source.path)] = source.module
+
+    def follow_imports(self, entry: Source) -> None:
+        pending = [entry]
+        while pending:
+            for name in imported_names(pending.pop()):
+                pending.extend(self._load_chain(name))
+
+    def _load_chain(self, name: str) -> Iterator[Source]:
+        """`import a.b.c` runs a, a.b and a.b.c."""
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            source = self._load(".".join(parts[:depth]))
+            if source is not None:
+                yield source
+
+    def _load(self, name: str) -> Source | None:
+        """The module if it is local and new."""
+        if name in self._tried or name in self.sources:
+            return None
+        self._tried.add(name)
+        found = self._locate(name)
+        if found is None or self._known_by_another_name(name, found[0]) or self._is_full():
+            return None
+        path, base = found
+        try:
+            source = read_source(path, module=name)
+        except UserError as error:
+            self.notes.append(f"{error} (imported as {name}; not looked into)")
+            return None
+        self.add(source, base)
+        return source
+
+    def _locate(self, name: str) -> tuple[Path, Path] | None:
+        parts = name.split(".")
+        for number, base in enumerate(self.search_path):
+            if number and (parts[0] in _NEVER_LOCAL or parts[0] in sys.stdlib_module_names):
+                return None
+            stem = base.joinpath(*parts)
+            for path in (stem / "__init__.py", stem.with_name(stem.name + ".py")):
+                if path.is_file():
+                    return path, base
+        return None
+
+    def _known_by_another_name(self, name: str, path: Path) -> bool:
+        known = self._names_by_file.get(os.path.realpath(path))
+        if known is not None:
+            self.aliases[name] = known
+        return known is not None
+
+    def _is_full(self) -> bool:
+        if len(self.sources) < _MOST_MODULES:
+            return False
+        note = f"more than {_MOST_MODULES} local modules are imported; the rest was not looked into"
+        if note not in self.notes:
+            self.notes.append(note)
+        return True
+
+
+def imported_names(source: Source) -> list[str]:
+    """Dotted names of all modules which `source` may import, wherever in the file; for `from a import b` also `a.b`."""
+    names: dict[str, None] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            names.update((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute_name(source, node)
+            if module:
+                names[module] = None
+            prefix = f"{module}." if module else ""
+            if module or node.level:
+                names.update((prefix + alias.name, None) for alias in node.names if alias.name != "*")
+    return list(names)
+
+
+def _entry_name(entry: Path) -> tuple[str, Path]:
+    """The dotted name of the script and the folder which holds its first part."""
+    folder = Path(os.path.abspath(entry)).parent
+    parts = [entry.stem]
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts), folder
+
+
+def _search_path(entry: Path, base: Path) -> list[Path]:
+    """The script's folder, then its ancestors up to the project root (for `python -m pkg.train`), then `src/` there."""
+    folder = Path(os.path.abspath(entry)).parent
+    root = _project_root(folder) or base
+    path = [folder]
+    while folder != root and folder.parent != folder and folder.parent.name not in _INSTALLED:
+        folder = folder.parent
+        path.append(folder)
+    if (root / "src").is_dir():
+        path.append(root / "src")
+    return path
+
+
+def _project_root(folder: Path) -> Path | None:
+    for candidate in (folder, *folder.parents):
+        if any((candidate / marker).exists() for marker in _ROOT_MARKERS):
+            return candidate
+    return None
