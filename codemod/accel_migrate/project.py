@@ -58,7 +58,7 @@ def load_project(entry: Path) -> Project:
     loader = _Loader(_search_path(entry, base))
     loader.add(source, base)
     loader.follow_imports(source)
-    root = Path(os.path.commonpath([str(path) for path in loader.bases]))
+    root = Path(os.path.commonpath([os.path.abspath(path) for path in loader.bases]))
     return Project(source, loader.sources, root, loader.aliases, loader.notes)
 
 
@@ -169,7 +169,7 @@ def imported_names(source: Source) -> list[str]:
 
 def _entry_name(entry: Path) -> tuple[str, Path]:
     """The dotted name of the script and the folder which holds its first part."""
-    folder = Path(os.path.abspath(entry)).parent
+    folder = _folder(entry)
     parts = [entry.stem]
     while (folder / "__init__.py").is_file() and folder.parent != folder:
         parts.insert(0, folder.name)
@@ -177,9 +177,17 @@ def _entry_name(entry: Path) -> tuple[str, Path]:
     return ".".join(parts), folder
 
 
+def _folder(entry: Path) -> Path:
+    """Python looks for modules beside the real script, also when it is started through a symbolic link."""
+    return Path(os.path.realpath(entry)).parent
+
+
 def _search_path(entry: Path, base: Path) -> list[Path]:
-    """The script's folder, then its ancestors up to the project root (for `python -m pkg.train`), then `src/` there."""
-    folder = Path(os.path.abspath(entry)).parent
+    """The script's folder, then its ancestors up to the project root (for `python -m pkg.train`), then `src/` there.
+
+    Relative to the working directory where `entry` is, so that reports name modules the way the user names the script.
+    """
+    folder = _folder(entry)
     root = _project_root(folder) or base
     path = [folder]
     while folder != root and folder.parent != folder and folder.parent.name not in _INSTALLED:
@@ -187,10 +195,11 @@ def _search_path(entry: Path, base: Path) -> list[Path]:
         path.append(folder)
     if (root / "src").is_dir():
         path.append(root / "src")
-    return path
+    return path if entry.is_absolute() else [Path(os.path.relpath(folder)) for folder in path]
 
 
 def _project_root(folder: Path) -> Path | None:
+    """The nearest ancestor with a project file in it."""
     for candidate in (folder, *folder.parents):
         if any((candidate / marker).exists() for marker in _ROOT_MARKERS):
             return candidate

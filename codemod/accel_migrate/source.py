@@ -108,7 +108,7 @@ def _encoding(data: bytes, path: Path) -> tuple[str, bool]:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
-        if "unknown encoding" in str(error) or "encoding problem" in str(error):
+        if "unknown encoding" in str(error):
             raise UserError(f"{path}: declares an {error}") from None
         raise _not_utf8(data, path) from None
     return ("utf-8", True) if encoding == "utf-8-sig" else (encoding, False)

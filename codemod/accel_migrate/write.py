@@ -78,7 +78,8 @@ def _stage(path: Path, text: str, source: Source) -> _Staged:
     try:
         if target.exists():
             _check_replaceable(path, target, source)
-        temporary = _write_temporary(target, data)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _write_temporary(target, data, source.path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from None
     return _Staged(temporary, target)
@@ -87,8 +88,7 @@ def _stage(path: Path, text: str, source: Source) -> _Staged:
 def _check_replaceable(path: Path, target: Path, source: Source) -> None:
     if not target.is_file():
         raise UserError(f"{path}: is not a regular file, so it is not overwritten")
-    mode = stat.S_IMODE(target.stat().st_mode)
-    if not mode & 0o222 or not os.access(target, os.W_OK):
+    if not _mode(target) & 0o222 or not os.access(target, os.W_OK):
         raise UserError(f"{path}: is read-only; nothing was changed (make it writable, or use --output DIR)")
     if _same_file(target, source.path) and target.read_bytes() != encode(source.text, source):
         raise UserError(f"{path}: has changed on disk since it was read; nothing was changed, run again")
@@ -101,8 +101,8 @@ def _same_file(target: Path, other: Path) -> bool:
         return False
 
 
-def _write_temporary(target: Path, data: bytes) -> Path:
-    """A complete, synced neighbour of `target` with its mode and owner (or the mode which a new file gets)."""
+def _write_temporary(target: Path, data: bytes, origin: Path) -> Path:
+    """A complete, synced neighbour of `target` with the mode and owner of `target`, or with the mode of `origin`."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     temporary = Path(name)
     try:
@@ -110,24 +110,25 @@ def _write_temporary(target: Path, data: bytes) -> Path:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        _copy_mode(target, temporary)
+        if target.exists():
+            _copy_owner(target, temporary)
+        temporary.chmod(_mode(target) if target.exists() else _mode(origin) | stat.S_IWUSR)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return temporary
 
 
-def _copy_mode(target: Path, temporary: Path) -> None:
-    if not target.exists():
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        return
-    status = target.stat()
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _copy_owner(origin: Path, copy: Path) -> None:
+    """Keep the owner where the user may give files away."""
     if hasattr(os, "chown"):
+        status = origin.stat()
         with contextlib.suppress(PermissionError):
-            os.chown(temporary, status.st_uid, status.st_gid)
-    temporary.chmod(stat.S_IMODE(status.st_mode))
+            os.chown(copy, status.st_uid, status.st_gid)
 
 
 def _commit(staged: list[_Staged]) -> None:

@@ -1,0 +1,78 @@
+"""The command line of `accel-migrate`. Imports next to nothing, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from accel_migrate import __version__
+
+_EPILOG = """\
+exit status:
+  0  done, nothing left to do by hand (or already accelerated)
+  1  something is left to do by hand; with --check: something would change
+  2  wrong usage, or a file that cannot be read or written
+  3  nothing was migrated; the output says why
+
+Keep a rule off a line with a comment:  # accel: ignore[RULE]
+Settings (select, ignore, target, unsafe) may stand in pyproject.toml under [tool.accel-migrate].
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def parse_arguments(argv: Sequence[str] | None, prog: str = "accel-migrate") -> argparse.Namespace:
+    """Parse and check; flags may stand anywhere. Exits with status 2 on wrong usage, with 0 after `--help`."""
+    parser = _parser(prog)
+    arguments = parser.parse_intermixed_args(argv)
+    if arguments.write and arguments.output is not None:
+        parser.error("--write and --output exclude each other")
+    if arguments.check and (arguments.write or arguments.output is not None):
+        parser.error("--check writes nothing: leave out --write and --output")
+    if not arguments.paths and not arguments.list_rules:
+        parser.error("give a training script or a folder")
+    return arguments
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=prog,
+        description="Turn a single-GPU PyTorch script into one that trains the same on any number of processes. "
+        "Project-local imports are followed. Without --write or --output nothing is written.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="a training script, or a folder to search for some")
+    parser.add_argument("--version", action="version", version=f"accel-migrate {__version__}")
+    _add_output_options(parser)
+    _add_rule_options(parser)
+    return parser
+
+
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to do with the result")
+    group.add_argument("--write", action="store_true", help="write the files in place, atomically")
+    group.add_argument("--output", metavar="DIR", help="write the program, changed and unchanged files, to DIR")
+    group.add_argument("--check", action="store_true", help="only report; exit with 1 if something would change")
+    group.add_argument("--diff", action="store_true", help="print only the diff to standard output")
+    group.add_argument("--explain", action="store_true", help="print what was recognised in the script, and stop")
+    group.add_argument("--format", choices=("text", "json"), default="text", help="of the report (default: text)")
+    group.add_argument("--no-color", action="store_true", help="no colours, as with NO_COLOR in the environment")
+
+
+def _add_rule_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how to migrate")
+    group.add_argument("--target", choices=("accel_runtime", "accelerate"), help="library that the result imports")
+    group.add_argument("--unsafe", action="store_true", default=None, help="also rewrite what may change behaviour")
+    group.add_argument("--select", metavar="RULE,...", action="append", help="run only these rules")
+    group.add_argument("--ignore", metavar="RULE,...", action="append", help="leave these rules out")
+    group.add_argument("--list-rules", action="store_true", help="list the rules, and stop")

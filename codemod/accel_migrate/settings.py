@@ -1,0 +1,96 @@
+"""`[tool.accel-migrate]` in the nearest pyproject.toml: `select`, `ignore`, `target`, `unsafe`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_migrate.errors import UserError
+
+TARGETS = ("accel_runtime", "accelerate")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the table says; None where it says nothing."""
+
+    select: frozenset[str] | None = None
+    ignore: frozenset[str] | None = None
+    target: str | None = None
+    unsafe: bool | None = None
+
+
+def read_settings(script: Path) -> Settings:
+    """The settings for `script`: those of the nearest pyproject.toml above it that has the table.
+
+    Raises:
+        UserError: the file is not TOML, or the table has an unknown key or a value of the wrong type.
+    """
+    for folder in Path(os.path.abspath(script)).parents:
+        file = folder / "pyproject.toml"
+        table = _table(file) if file.is_file() else None
+        if table is not None:
+            return _checked(table, file)
+    return Settings()
+
+
+def _table(file: Path) -> dict[str, Any] | None:
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return None
+    if b"accel-migrate" not in data:
+        return None
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        table = tomllib.loads(data.decode()).get("tool", {}).get("accel-migrate")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file}: is not valid TOML: {error}") from None
+    if table is not None and not isinstance(table, dict):
+        raise UserError(f"{file}: [tool.accel-migrate] must be a table, not {type(table).__name__}")
+    return table
+
+
+def _checked(table: dict[str, Any], file: Path) -> Settings:
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in _CONVERTERS:
+            raise UserError(f"{file}: [tool.accel-migrate] has no key {key!r}; allowed: {', '.join(_CONVERTERS)}")
+        try:
+            values[key] = _CONVERTERS[key](value)
+        except ValueError as error:
+            raise UserError(f"{file}: [tool.accel-migrate] {key} = {value!r}: must be {error}") from None
+    return Settings(**values)
+
+
+def _rules(value: object) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("a list of rule ids")
+    return frozenset(value)
+
+
+def _target(value: object) -> str:
+    if value not in TARGETS:
+        raise ValueError(f"one of {', '.join(TARGETS)}")
+    return str(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+_CONVERTERS: dict[str, Callable[[object], object]] = {
+    "select": _rules,
+    "ignore": _rules,
+    "target": _target,
+    "unsafe": _flag,
+}

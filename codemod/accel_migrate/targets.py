@@ -1,0 +1,57 @@
+"""Which files a run writes, and where to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from accel_migrate.errors import UserError
+from accel_migrate.result import Result
+from accel_migrate.source import Source
+
+FileToWrite = tuple[Path, str, Source]
+"""Where to, the text, and the file it comes from."""
+
+
+def files_to_write(results: Iterable[Result], in_place: bool, folder: str | None) -> list[FileToWrite]:
+    """With `in_place` the changed files; with `folder` the whole of every changed program, so that it runs there.
+
+    Raises:
+        UserError: two programs share a file and need different changes, or `folder` is where the sources are.
+    """
+    files: dict[str, FileToWrite] = {}
+    for result in results if in_place or folder is not None else ():
+        for path, text, source in _files(result, folder):
+            known = files.setdefault(os.path.realpath(path), (path, text, source))
+            if known[1] != text:
+                raise UserError(f"{path}: two programs need different changes of this file; migrate them one at a time")
+    return list(files.values())
+
+
+def output_path(source: Source, root: Path, folder: Path) -> Path:
+    """Where `source` goes in `folder`: as it lies in the project, or at the top if it lies outside."""
+    path = Path(os.path.abspath(source.path))
+    return folder / (path.relative_to(root) if path.is_relative_to(root) else path.name)
+
+
+def _files(result: Result, folder: str | None) -> Iterable[FileToWrite]:
+    if folder is None:
+        return [(change.source.path, change.after, change.source) for change in result.changes]
+    if not result.changes:
+        return []
+    after = {change.source.path: change.after for change in result.changes}
+    root = result.project.root
+    return [
+        (_new_place(source, root, Path(folder)), after.get(source.path, source.text), source)
+        for source in result.project.sources.values()
+    ]
+
+
+def _new_place(source: Source, root: Path, folder: Path) -> Path:
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: is not a folder")
+    path = output_path(source, root, folder)
+    if os.path.realpath(path) == os.path.realpath(source.path):
+        raise UserError(f"--output {folder}: {path} is the source itself; use --write to change it in place")
+    return path

@@ -1,0 +1,51 @@
+"""`accel`: one name for all commands. A command's module is imported when the command is called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from accel_migrate import __version__
+
+_COMMANDS = {
+    "migrate": ("accel_migrate.cli", "turn a single-GPU script into a multi-process one"),
+    "launch": ("accel_runtime.launch", "run a script on several processes (needs torch)"),
+}
+"""Command -> the module whose `main(argv)` runs it and returns the exit status, and what it does."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `accel COMMAND ...` and return the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage(), file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    command, *rest = arguments
+    if command == "--version":
+        print(f"accel {__version__}")
+        return 0
+    if command not in _COMMANDS:
+        known = ", ".join(_COMMANDS)
+        print(f"accel: error: no command {command!r}; the commands are {known} (see accel --help)", file=sys.stderr)
+        return 2
+    return _run(command, rest)
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    import importlib
+
+    try:
+        module = importlib.import_module(_COMMANDS[command][0])
+        status = module.main(arguments, prog="accel migrate") if command == "migrate" else module.main(arguments)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        print(f"accel {command}: needs torch; install it with: pip install 'accel-migrate[runtime]'", file=sys.stderr)
+        return 2
+    return int(status or 0)
+
+
+def _usage() -> str:
+    width = max(map(len, _COMMANDS))
+    lines = [f"  {name:{width}}  {what}" for name, (_, what) in _COMMANDS.items()]
+    return "\n".join(["usage: accel COMMAND ...", "", *lines, "", "accel COMMAND --help says more."])
