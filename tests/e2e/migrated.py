@@ -19,21 +19,21 @@ DONE, LEFT_BY_HAND, UNREADABLE, NOTHING_MIGRATED = range(4)
 
 @dataclass(frozen=True)
 class Migration:
-    """What the tool did: the folder with its result, the exit code, what it printed, and its JSON report."""
+    """What the tool did: the folder with its result, the exit code, what it printed, and the program of its JSON report."""
 
     folder: Path
     exit_code: int
     printed: str
-    report: dict[str, Any]
+    program: dict[str, Any]
 
     @property
     def migrated(self) -> bool:
-        return self.exit_code in (DONE, LEFT_BY_HAND)
+        return self.program.get("status") == "changed"
 
     @property
     def findings(self) -> list[tuple[int, str]]:
         """Line (of the original) and rule of each finding."""
-        return [(finding["line"], finding["rule"]) for finding in self.report.get("findings", [])]
+        return [(finding["line"], finding["rule"]) for finding in self.program.get("findings", [])]
 
 
 def migrate(folder: Path, script: str, scratch: Path, *options: str, python: str = sys.executable) -> Migration:
@@ -42,7 +42,7 @@ def migrate(folder: Path, script: str, scratch: Path, *options: str, python: str
     copy_to_scratch(folder, copy)
     report = accel_migrate(copy, script, "--format", "json", *options, python=python)
     written = accel_migrate(copy, script, "--write", *options, python=python)
-    return Migration(copy, written.returncode, written.stdout + written.stderr, _parsed(report.stdout))
+    return Migration(copy, written.returncode, written.stdout + written.stderr, _program(report.stdout))
 
 
 def accel_migrate(folder: Path, *args: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
@@ -52,8 +52,10 @@ def accel_migrate(folder: Path, *args: str, python: str = sys.executable) -> sub
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT)
 
 
-def _parsed(report: str) -> dict[str, Any]:
+def _program(report: str) -> dict[str, Any]:
+    """The program of a report; empty where the script could not be read, and there is none."""
     try:
-        return json.loads(report)
+        programs = json.loads(report)["programs"]
     except json.JSONDecodeError:
         return {}
+    return programs[0] if programs else {}
