@@ -1,1 +1,51 @@
-"""Train a PyTorch script on any number of processes: Accelerate's names, without the wrapping."""
+"""Train a PyTorch script on any number of processes: Accelerate's names, without the wrapping.
+
+Names are imported when they are first used, so `import accel_runtime` costs next to nothing on top of `import torch`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Accelerator": "accelerator",
+    "AcceleratorState": "state",
+    "AutocastKwargs": "kwargs",
+    "DataLoaderConfiguration": "kwargs",
+    "DistributedDataParallelKwargs": "kwargs",
+    "DistributedType": "state",
+    "GradScalerKwargs": "kwargs",
+    "GradientAccumulationPlugin": "kwargs",
+    "GradientState": "state",
+    "InitProcessGroupKwargs": "kwargs",
+    "PartialState": "state",
+    "ProfileKwargs": "kwargs",
+    "ProjectConfiguration": "kwargs",
+    "World": "world",
+    "draw": "accelerator",
+    "find_executable_batch_size": "memory",
+    "get_logger": "logging",
+    "set_seed": "rng",
+    "skip_first_batches": "data.skip",
+}
+
+_SUBMODULES = ("data", "logging", "memory", "state", "tracking", "utils")
+
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME, *_SUBMODULES])

@@ -39,6 +39,17 @@ def others(data: Any) -> Iterator[Any]:
         yield from others(part)
 
 
+def skeleton(data: Any) -> str:
+    """The nesting, the keys and the places of the tensors as text: equal for data that can be gathered together."""
+    if isinstance(data, torch.Tensor):
+        return "tensor"
+    if isinstance(data, Mapping):
+        return "{" + ", ".join(f"{key!r}: {skeleton(value)}" for key, value in data.items()) + "}"
+    if is_container(data):
+        return "[" + ", ".join(map(skeleton, _parts(data))) + "]"
+    return type(data).__name__
+
+
 def is_container(data: Any) -> bool:
     """Whether the functions of this module look inside `data`."""
     return isinstance(data, (Mapping, list, tuple)) or _is_dataclass(data)

@@ -9,7 +9,7 @@ where two launched processes are two connected processes. `ACCELERATE_USE_CPU=tr
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -44,7 +44,7 @@ class World:
     local_rank: int = 0
     size: int = 1
     local_size: int = 1
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     backend: str | None = None
     wire_types: frozenset[str] = frozenset({"cpu"})
 

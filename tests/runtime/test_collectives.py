@@ -1,0 +1,136 @@
+"""Collectives on nested data: values, shapes, and errors that reach every process."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import pytest
+import torch
+
+from accel_runtime import collectives as c
+from accel_runtime.world import World
+
+from .ranks import run_ranks
+
+Pair = namedtuple("Pair", "x y")
+
+
+def on(n, fn):
+    return run_ranks(lambda: fn(World.from_environment()), n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_gather_keeps_types_order_and_containers(n):
+    def body(world):
+        r = world.rank
+        data = {
+            "p": Pair(torch.full((2, 3), r), [torch.tensor([r == 0, True])]),
+            "c": torch.full((1, 2), complex(r, 1)),
+            "h": torch.full((3,), r, dtype=torch.bfloat16),
+            "e": torch.empty(0, 4),
+            "s": torch.tensor(float(r)),
+        }
+        return c.gather(world, data)
+
+    for got in on(n, body):
+        ranks = torch.arange(n)
+        assert isinstance(got["p"], Pair)
+        assert got["p"].x.equal(ranks.repeat_interleave(2)[:, None].expand(-1, 3))
+        assert got["p"].y[0].tolist() == [flag for r in range(n) for flag in (r == 0, True)]
+        assert got["c"].tolist() == [[complex(r, 1)] * 2 for r in range(n)]
+        assert got["h"].dtype is torch.bfloat16 and got["h"].tolist() == [float(r) for r in range(n) for _ in range(3)]
+        assert got["e"].shape == (0, 4)
+        assert got["s"].shape == (() if n == 1 else (n,))
+
+
+def test_gather_of_one_tensor_and_of_more_tensors_than_the_first_header_holds():
+    def body(world):
+        one = c.gather(world, torch.arange(5) + 10 * world.rank)
+        many = c.gather(world, [torch.full((1, 1, 1), i + world.rank) for i in range(40)])
+        return one, [t.flatten().tolist() for t in many]
+
+    for one, many in on(2, body):
+        assert one.tolist() == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+        assert many == [[i, i + 1] for i in range(40)]
+
+
+def test_different_shapes_are_named_on_every_process():
+    def body(world):
+        with pytest.raises(ValueError, match=r"process 0 has \[3\] float32; process 1 has \[4\] float32") as caught:
+            c.gather(world, torch.zeros(3 + world.rank))
+        c.barrier(world)
+        return str(caught.value)
+
+    first, second = on(2, body)
+    assert first == second and "pad_across_processes" in first
+
+
+def test_different_calls_and_keys_are_errors_on_every_process():
+    def body(world):
+        with pytest.raises(ValueError, match=r"different collective operations: ranks \[0\] against \[1\]"):
+            c.gather(world, torch.zeros(2)) if world.is_main else c.reduce(world, torch.zeros(2))
+        with pytest.raises(ValueError, match="different structures or keys"):
+            c.gather(world, {"a" if world.is_main else "b": torch.zeros(2)})
+        with pytest.raises(TypeError, match="got str; use gather_object"):
+            c.gather(world, ["text"])
+
+    on(2, body)
+
+
+def test_gather_rows_allows_different_lengths():
+    def body(world):
+        return c.gather_rows(world, (torch.full((world.rank, 2), world.rank), torch.arange(world.rank)))
+
+    for rows, numbers in on(3, body):
+        assert rows.tolist() == [[1, 1], [2, 2], [2, 2]]
+        assert numbers.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_reduce(n):
+    def body(world):
+        r = world.rank
+        return c.reduce(world, [torch.tensor([r, 1]), torch.tensor(2.0 * r), torch.tensor(True)], "mean" if n > 1 else "sum")
+
+    for integers, scalar, flag in on(n, body):
+        assert integers.tolist() == [(n - 1) / 2, 1]
+        assert scalar.item() == n - 1
+        assert flag.item() == 1
+    sums = on(2, lambda world: c.reduce(world, torch.tensor([1, 2]), "sum", scale=2))
+    assert sums[0].tolist() == [4, 8]
+
+
+def test_reduce_refuses_unknown_reductions():
+    with pytest.raises(ValueError, match="must be 'mean', 'sum' or 'none'"):
+        c.reduce(World(), torch.zeros(1), "median")
+
+
+def test_broadcast_writes_in_place():
+    def body(world):
+        data = {"a": torch.full((2,), world.rank), "b": torch.tensor(float(world.rank))}
+        returned = c.broadcast(world, data, from_process=1)
+        assert returned["a"] is data["a"]
+        return data["a"].tolist(), data["b"].item()
+
+    assert on(3, body) == [([1, 1], 1.0)] * 3
+
+
+def test_objects():
+    def body(world):
+        r = world.rank
+        entries = c.broadcast_object_list(world, [r, {"r": r}], from_process=1)
+        mine = c.scatter_object(world, ["a", {"b": 1}] if world.is_main else None)
+        return entries, mine, c.gather_object(world, [r, str(r)])
+
+    assert on(2, body) == [([1, {"r": 1}], "a", [0, "0", 1, "1"]), ([1, {"r": 1}], {"b": 1}, [0, "0", 1, "1"])]
+    assert c.gather_object(World(), ["x"]) == ["x"]
+
+
+def test_pad_across_processes():
+    def body(world):
+        t = torch.full((2, 1 + world.rank), 1.0)
+        padded = c.pad_across_processes(world, {"t": t, "scalar": torch.tensor(3)}, dim=1, pad_index=-1)
+        first = c.pad_across_processes(world, t, dim=-1, pad_first=True)
+        return padded["t"].tolist(), padded["scalar"].item(), first.tolist()
+
+    assert on(2, body) == [([[1, -1]] * 2, 3, [[0, 1]] * 2), ([[1, 1]] * 2, 3, [[1, 1]] * 2)]
