@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from accel_migrate import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing would cost a tenth of `--help`
+    from typing import NoReturn
 
 _EPILOG = """\
 exit status:
