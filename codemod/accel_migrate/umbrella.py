@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from accel_migrate import __version__
 
 _COMMANDS = {
-    "migrate": ("accel_migrate.cli", "turn a single-GPU script into a multi-process one"),
-    "launch": ("accel_runtime.launch", "run a script on several processes (needs torch)"),
+    "migrate": ("accel_migrate.cli", "", "turn a single-GPU script into a multi-process one"),
+    "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
 }
-"""Command -> the module whose `main(argv)` runs it and returns the exit status, and what it does."""
+"""Command -> the module whose `main(argv)` runs it and returns the exit status, the package it needs besides the plain
+installation, and what it does."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,20 +33,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    import importlib
+    import importlib.util
 
-    try:
-        module = importlib.import_module(_COMMANDS[command][0])
-        status = module.main(arguments, prog="accel migrate") if command == "migrate" else module.main(arguments)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "torch":
-            raise
-        print(f"accel {command}: needs torch; install it with: pip install 'accel-migrate[runtime]'", file=sys.stderr)
+    module, needed, _ = _COMMANDS[command]
+    if needed and importlib.util.find_spec(needed) is None:
+        message = f"needs {needed}; install it with: pip install 'accel-migrate[runtime]'"
+        print(f"accel {command}: error: {message}", file=sys.stderr)
         return 2
-    return int(status or 0)
+    run = importlib.import_module(module).main
+    return int((run(arguments, prog="accel migrate") if command == "migrate" else run(arguments)) or 0)
 
 
 def _usage() -> str:
     width = max(map(len, _COMMANDS))
-    lines = [f"  {name:{width}}  {what}" for name, (_, what) in _COMMANDS.items()]
+    lines = [f"  {name:{width}}  {what}" for name, (_, _, what) in _COMMANDS.items()]
     return "\n".join(["usage: accel COMMAND ...", "", *lines, "", "accel COMMAND --help says more."])

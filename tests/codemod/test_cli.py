@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -319,14 +320,11 @@ def test_umbrella_launches(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     seen: list[list[str]] = []
     module = SimpleNamespace(main=lambda argv: seen.append(argv))
     monkeypatch.setattr(importlib, "import_module", lambda name: module)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert umbrella.main(["launch", "--num_processes", "2", "train.py"]) == 0
     assert seen == [["--num_processes", "2", "train.py"]]
-
-    def without_torch(name: str) -> None:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-    monkeypatch.setattr(importlib, "import_module", without_torch)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert umbrella.main(["launch", "train.py"]) == 2
     assert capsys.readouterr().err == (
-        "accel launch: needs torch; install it with: pip install 'accel-migrate[runtime]'\n"
+        "accel launch: error: needs torch; install it with: pip install 'accel-migrate[runtime]'\n"
     )
