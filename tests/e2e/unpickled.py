@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +38,8 @@ def load_saved(path: Path) -> dict[str, Any]:
 
 
 def _leaves(value: Any, at: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, weakref.ReferenceType):
+        value = value()
     children = _children(value)
     if children is None:
         yield at or "value", _as_tensor(value)
