@@ -74,7 +74,7 @@ class World:
         Raises:
             ValueError: the environment contradicts itself, the device, or an earlier call with another device.
         """
-        cpu = cpu or _flag("ACCELERATE_USE_CPU")
+        cpu = cpu or flag("ACCELERATE_USE_CPU")
         known = current()
         if known is not None:
             _check_same_device(known, cpu)
@@ -85,6 +85,12 @@ class World:
 def current() -> World | None:
     """The world made earlier in this very process, if any (a forked child starts without one)."""
     return _current[1] if _current is not None and _current[0] == os.getpid() else None
+
+
+def rank() -> int:
+    """The rank of this process; before the world is made, what the launcher's environment says."""
+    world = current()
+    return _number("RANK", 0) if world is None else world.rank
 
 
 def forget() -> None:
@@ -198,5 +204,6 @@ def _number(name: str, default: int) -> int:
         raise ValueError(f"environment variable {found} is {os.environ[found]!r}: it must be an integer") from None
 
 
-def _flag(name: str) -> bool:
+def flag(name: str) -> bool:
+    """Whether the environment variable `name` says yes."""
     return os.environ.get(name, "").lower() in ("1", "true", "yes", "y", "on", "t")
