@@ -48,9 +48,9 @@ def test_everything_is_in_the_wheel(wheel: Path) -> None:
         expected = {str(file.relative_to(folder.parent)) for file in folder.rglob("*.py")}
         assert expected <= names
     for data in ("skill", "templates", "examples"):
-        tracked = run(["git", "ls-files", data], ROOT).split()
-        assert tracked
-        assert {f"accel_migrate/_data/{file}" for file in tracked} <= names
+        files = [file for file in (ROOT / data).rglob("*") if file.is_file() and file.suffix != ".pyc"]
+        assert files
+        assert {f"accel_migrate/_data/{file.relative_to(ROOT)}" for file in files} <= names
     assert not [name for name in names if name.startswith("tests/") or name.endswith(".pyc")]
 
 

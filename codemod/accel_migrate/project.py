@@ -47,15 +47,43 @@ class Project:
         return replace(self, entry=fresh[self.entry.module], sources=fresh)
 
 
-def load_project(entry: Path) -> Project:
+class Reader:
+    """Reads each file once, however many programs it belongs to."""
+
+    def __init__(self) -> None:
+        self._sources: dict[tuple[Path, str], Source | UserError] = {}
+        self._imports: dict[Source, list[str]] = {}
+
+    def read(self, path: Path, module: str) -> Source:
+        """`read_source`, remembered with its failures."""
+        key = path, module
+        if key not in self._sources:
+            try:
+                self._sources[key] = read_source(path, module=module)
+            except UserError as error:
+                self._sources[key] = error
+        found = self._sources[key]
+        if isinstance(found, UserError):
+            raise found
+        return found
+
+    def imports(self, source: Source) -> list[str]:
+        """`imported_names`, remembered."""
+        if source not in self._imports:
+            self._imports[source] = imported_names(source)
+        return self._imports[source]
+
+
+def load_project(entry: Path, reader: Reader | None = None) -> Project:
     """Read `entry` and, transitively, what it imports from its own project; installed packages are left out.
 
     Raises:
         UserError: `entry` itself cannot be read. For a module that cannot be read there is a note instead.
     """
     name, base = _entry_name(entry)
-    source = read_source(entry, module=name)
-    loader = _Loader(_search_path(entry, base))
+    reader = reader or Reader()
+    source = reader.read(entry, name)
+    loader = _Loader(_search_path(entry, base), reader)
     loader.add(source, base)
     loader.follow_imports(source)
     root = Path(os.path.commonpath([os.path.abspath(path) for path in loader.bases]))
@@ -80,8 +108,9 @@ def absolute_name(source: Source, node: ast.ImportFrom) -> str:
 class _Loader:
     """Collects the modules of a project, each file once."""
 
-    def __init__(self, search_path: list[Path]) -> None:
+    def __init__(self, search_path: list[Path], reader: Reader) -> None:
         self.search_path = search_path
+        self.reader = reader
         self.sources: dict[str, Source] = {}
         self.aliases: dict[str, str] = {}
         self.notes: list[str] = []
@@ -97,7 +126,7 @@ class _Loader:
     def follow_imports(self, entry: Source) -> None:
         pending = [entry]
         while pending:
-            for name in imported_names(pending.pop()):
+            for name in self.reader.imports(pending.pop()):
                 pending.extend(self._load_chain(name))
 
     def _load_chain(self, name: str) -> Iterator[Source]:
@@ -118,7 +147,7 @@ class _Loader:
             return None
         path, base = found
         try:
-            source = read_source(path, module=name)
+            source = self.reader.read(path, name)
         except UserError as error:
             self.notes.append(f"{error} (imported as {name}; not looked into)")
             return None

@@ -30,14 +30,14 @@ class Counts:
 
 
 def count(results: Iterable[Result]) -> Counts:
-    """What `results` amount to; a file shared by several programs counts once."""
+    """What `results` amount to; what several programs have in common counts once."""
     changes: dict[Path, FileChange] = {}
-    held_back, by_hand = 0, 0
+    held_back, by_hand = set(), set()
     for result in results:
         changes.update((change.source.path, change) for change in result.changes)
-        held_back += len(result.held_back)
-        by_hand += len(for_a_person(result.findings))
-    return Counts(sum(len(change.edits) for change in changes.values()), held_back, by_hand)
+        held_back.update((edit.source.path, node_of(edit), edit.rule) for edit in result.held_back)
+        by_hand.update((item.source.path, item.node, item.rule) for item in for_a_person(result.findings))
+    return Counts(sum(len(change.edits) for change in changes.values()), len(held_back), len(by_hand))
 
 
 def for_a_person(findings: Iterable[Finding]) -> list[Finding]:

@@ -40,6 +40,7 @@ def _program(result: Result, launch: str) -> dict[str, Any]:
         "held_back": [_edit(edit) for edit in result.held_back],
         "findings": [_finding(finding) for finding in result.findings],
         "notes": [*result.notes, *result.project.notes],
+        "explanation": result.explanation,
         "launch": launch if result.status == "changed" else None,
     }
 

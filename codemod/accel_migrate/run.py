@@ -13,7 +13,7 @@ from accel_migrate.diff import Paint
 from accel_migrate.discover import discover, entries
 from accel_migrate.errors import UserError
 from accel_migrate.options import options_for
-from accel_migrate.project import Project, load_project
+from accel_migrate.project import Project, Reader, load_project
 from accel_migrate.report import count, diff_lines, for_a_person, launch_line, report_lines
 from accel_migrate.result import Options, Result
 from accel_migrate.targets import files_to_write, output_path
@@ -70,15 +70,17 @@ def _projects(paths: Sequence[Path], errors: list[str]) -> list[Project]:
     files = [path for path in paths if not path.is_dir()]
     folders = [path for path in paths if path.is_dir()]
     found = discover(folders)
-    given = _load(discover(files), errors)
-    return given + [project for project in entries(_load(found, errors)) if not _is_in(project, given)]
+    reader = Reader()
+    given = _load(discover(files), reader, errors)
+    programs = entries(_load(found, reader, errors))
+    return given + [project for project in programs if not _is_in(project, given)]
 
 
-def _load(files: Sequence[Path], errors: list[str]) -> list[Project]:
+def _load(files: Sequence[Path], reader: Reader, errors: list[str]) -> list[Project]:
     projects = []
     for file in files:
         try:
-            projects.append(load_project(file))
+            projects.append(load_project(file, reader))
         except UserError as error:
             errors.append(str(error))
     return projects

@@ -10,7 +10,7 @@ import pytest
 
 from accel_migrate.discover import discover, entries
 from accel_migrate.errors import UserError
-from accel_migrate.project import load_project
+from accel_migrate.project import Reader, load_project
 
 MakeTree = Callable[..., Path]
 
@@ -193,6 +193,14 @@ def test_programs_are_what_is_run_not_what_is_imported(tree: MakeTree) -> None:
     projects = [load_project(path) for path in discover([root])]
     names = [project.entry.path.stem for project in entries(projects)]
     assert names == ["circle_a", "circle_b", "other", "train"]
+
+
+def test_a_shared_file_is_read_once_for_all_programs(tree: MakeTree) -> None:
+    root = tree({"a.py": "import c, bad\n", "b.py": "import c, bad\n", "c.py": "", "bad.py": "x = (\n"})
+    reader = Reader()
+    first, second = (load_project(root / name, reader) for name in ("a.py", "b.py"))
+    assert first.sources["c"] is second.sources["c"]
+    assert first.notes == second.notes != []
 
 
 def test_a_large_tree_is_searched_quickly(tree: MakeTree) -> None:
