@@ -36,25 +36,10 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "accel-migrate", migr
 
 
 def _failed(error: Exception, prog: str) -> int:
-    from accel_migrate.errors import UserError
+    from accel_migrate.errors import UserError, internal_error
 
-    if isinstance(error, UserError):
-        message = str(error)
-    elif "ACCEL_MIGRATE_DEBUG" in os.environ:
-        raise error
-    else:
-        message = f"{_bug(error)}; nothing was written; please report it with what ACCEL_MIGRATE_DEBUG=1 prints"
-    print(f"{prog}: error: {message}", file=sys.stderr)
+    print(f"{prog}: error: {error if isinstance(error, UserError) else internal_error(error)}", file=sys.stderr)
     return 2
-
-
-def _bug(error: Exception) -> str:
-    """Type, text and place of an error which is no fault of the user."""
-    import traceback
-
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    text = " ".join(str(error).split())[:200]
-    return f"internal error: {type(error).__name__}: {text} (in {os.path.basename(place.filename)}:{place.lineno})"
 
 
 def _never_fail_to_print() -> None:

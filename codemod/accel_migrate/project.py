@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accel_migrate.errors import UserError
+from accel_migrate.layout import entry_name, search_path
 from accel_migrate.source import Source, read_source
 
-_ROOT_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
-_INSTALLED = {"site-packages", "dist-packages"}
 _NEVER_LOCAL = {"torch", "torchvision", "torchaudio", "numpy", "accelerate", "accel_runtime"}
 """Names which mean the library, also where an ancestor folder of the script has a folder of that name."""
 _MOST_MODULES = 500
@@ -80,10 +79,10 @@ def load_project(entry: Path, reader: Reader | None = None) -> Project:
     Raises:
         UserError: `entry` itself cannot be read. For a module that cannot be read there is a note instead.
     """
-    name, base = _entry_name(entry)
+    name, base = entry_name(entry)
     reader = reader or Reader()
     source = reader.read(entry, name)
-    loader = _Loader(_search_path(entry, base), reader)
+    loader = _Loader(search_path(entry, base), reader)
     loader.add(source, base)
     loader.follow_imports(source)
     root = Path(os.path.commonpath([os.path.abspath(path) for path in loader.bases]))
@@ -194,42 +193,3 @@ def imported_names(source: Source) -> list[str]:
             if module or node.level:
                 names.update((prefix + alias.name, None) for alias in node.names if alias.name != "*")
     return list(names)
-
-
-def _entry_name(entry: Path) -> tuple[str, Path]:
-    """The dotted name of the script and the folder which holds its first part."""
-    folder = _folder(entry)
-    parts = [entry.stem]
-    while (folder / "__init__.py").is_file() and folder.parent != folder:
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return ".".join(parts), folder
-
-
-def _folder(entry: Path) -> Path:
-    """Python looks for modules beside the real script, also when it is started through a symbolic link."""
-    return Path(os.path.realpath(entry)).parent
-
-
-def _search_path(entry: Path, base: Path) -> list[Path]:
-    """The script's folder, then its ancestors up to the project root (for `python -m pkg.train`), then `src/` there.
-
-    Relative to the working directory where `entry` is, so that reports name modules the way the user names the script.
-    """
-    folder = _folder(entry)
-    root = _project_root(folder) or base
-    path = [folder]
-    while folder != root and folder.parent != folder and folder.parent.name not in _INSTALLED:
-        folder = folder.parent
-        path.append(folder)
-    if (root / "src").is_dir():
-        path.append(root / "src")
-    return path if entry.is_absolute() else [Path(os.path.relpath(folder)) for folder in path]
-
-
-def _project_root(folder: Path) -> Path | None:
-    """The nearest ancestor with a project file in it."""
-    for candidate in (folder, *folder.parents):
-        if any((candidate / marker).exists() for marker in _ROOT_MARKERS):
-            return candidate
-    return None

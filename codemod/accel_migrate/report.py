@@ -35,8 +35,8 @@ def count(results: Iterable[Result]) -> Counts:
     held_back, by_hand = set(), set()
     for result in results:
         changes.update((change.source.path, change) for change in result.changes)
-        held_back.update((edit.source.path, node_of(edit), edit.rule) for edit in result.held_back)
-        by_hand.update((item.source.path, item.node, item.rule) for item in for_a_person(result.findings))
+        held_back.update((edit.source.path, node_of(edit), edit.rule, edit.why) for edit in result.held_back)
+        by_hand.update((item.source.path, item.node, item.rule, item.message) for item in for_a_person(result.findings))
     return Counts(sum(len(change.edits) for change in changes.values()), len(held_back), len(by_hand))
 
 
@@ -54,7 +54,7 @@ def diff_lines(result: Result, paint: Paint) -> Iterator[str]:
 def report_lines(result: Result, paint: Paint, launch: str) -> Iterator[str]:
     """The report without the diff; sections are separated by empty lines."""
     if result.status != "changed":
-        yield _why_unchanged(result)
+        yield why_unchanged(result)
     for change in ordered(result):
         yield paint.bold(str(change.source.path))
         yield from (f"  {line}" for line in _grouped(change.edits))
@@ -65,6 +65,12 @@ def report_lines(result: Result, paint: Paint, launch: str) -> Iterator[str]:
     yield from _section(paint, "Worth knowing:", [*_findings(informing), *notes])
     if result.status == "changed":
         yield from _section(paint, "Launch it:", [f"  {launch}"])
+
+
+def why_unchanged(result: Result) -> str:
+    """One line for a result without changes."""
+    prefix = "" if result.status == "unchanged" else "nothing was migrated: "
+    return f"{result.project.entry.path}: {prefix}{result.reason or 'there is nothing to change'}"
 
 
 def launch_line(project: Project, target: str, script: Path) -> str:
@@ -79,11 +85,6 @@ def ordered(result: Result) -> list[FileChange]:
     """The changes, the entry script's first, the others by path."""
     entry = result.project.entry.path
     return sorted(result.changes, key=lambda change: (change.source.path != entry, str(change.source.path)))
-
-
-def _why_unchanged(result: Result) -> str:
-    prefix = "" if result.status == "unchanged" else "nothing was migrated: "
-    return f"{result.project.entry.path}: {prefix}{result.reason or 'there is nothing to change'}"
 
 
 def _grouped(edits: Sequence[Edit]) -> Iterator[str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from accel_migrate.diff import Paint
-from accel_migrate.discover import discover, entries
-from accel_migrate.errors import UserError
+from accel_migrate.errors import UserError, internal_error
 from accel_migrate.options import options_for
-from accel_migrate.project import Project, Reader, load_project
-from accel_migrate.report import count, diff_lines, for_a_person, launch_line, report_lines
+from accel_migrate.programs import find_programs
+from accel_migrate.project import Project
+from accel_migrate.report import count, diff_lines, for_a_person, launch_line, report_lines, why_unchanged
 from accel_migrate.result import Options, Result
 from accel_migrate.targets import files_to_write, output_path
 from accel_migrate.write import write_all
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, migrate: Migrate | None = None) -> int:
     if arguments.list_rules:
         return _list_rules()
     outcome = _Run()
-    for project in _projects([Path(path) for path in arguments.paths], outcome.errors):
+    for project in find_programs([Path(path) for path in arguments.paths], outcome.errors):
         _migrate(project, arguments, migrate or _pipeline(), outcome)
     if not arguments.explain:
         _write(arguments, outcome)
@@ -65,47 +65,21 @@ def _pipeline() -> Migrate:
     return migrate
 
 
-def _projects(paths: Sequence[Path], errors: list[str]) -> list[Project]:
-    """A project for every file, and for every program in a folder; what cannot be read goes into `errors`."""
-    files = [path for path in paths if not path.is_dir()]
-    folders = [path for path in paths if path.is_dir()]
-    found = discover(folders)
-    reader = Reader()
-    given = _load(discover(files), reader, errors)
-    programs = entries(_load(found, reader, errors))
-    return given + [project for project in programs if not _is_in(project, given)]
-
-
-def _load(files: Sequence[Path], reader: Reader, errors: list[str]) -> list[Project]:
-    projects = []
-    for file in files:
-        try:
-            projects.append(load_project(file, reader))
-        except UserError as error:
-            errors.append(str(error))
-    return projects
-
-
-def _is_in(project: Project, others: Sequence[Project]) -> bool:
-    path = os.path.realpath(project.entry.path)
-    return any(path == os.path.realpath(other.entry.path) for other in others)
-
-
 def _migrate(project: Project, arguments: argparse.Namespace, migrate: Migrate, outcome: _Run) -> None:
+    """Whatever goes wrong with one program, the others go on."""
+    script = project.entry.path
     try:
-        options = options_for(project.entry.path, arguments)
-        result = migrate(project, options)
+        options = options_for(script, arguments)
+        outcome.results.append(migrate(project, options))
     except UserError as error:
         outcome.errors.append(str(error))
-        return
     except RecursionError:
-        outcome.errors.append(f"{project.entry.path}: the program is too deeply nested to be analysed")
-        return
-    script = project.entry.path
-    if arguments.output is not None:
-        script = output_path(project.entry, project.root, Path(arguments.output))
-    outcome.results.append(result)
-    outcome.launches.append(launch_line(project, options.target, script))
+        outcome.errors.append(f"{script}: the program is too deeply nested to be analysed; it was left alone")
+    except Exception as error:
+        outcome.errors.append(f"{script}: was left alone: {internal_error(error)}")
+    else:
+        place = script if arguments.output is None else output_path(project.entry, project.root, Path(arguments.output))
+        outcome.launches.append(launch_line(project, options.target, place))
 
 
 def _write(arguments: argparse.Namespace, outcome: _Run) -> None:
@@ -123,6 +97,10 @@ def _print(arguments: argparse.Namespace, outcome: _Run) -> None:
     for line in _explanations(outcome) if arguments.explain else _text(arguments, outcome):
         print(line)
     sys.stdout.flush()
+    if arguments.diff:
+        for result in outcome.results:
+            if result.status != "changed":
+                print(why_unchanged(result), file=sys.stderr)
     for error in outcome.errors:
         print(f"error: {error}", file=sys.stderr)
     if not arguments.explain:

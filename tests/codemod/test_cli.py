@@ -150,6 +150,11 @@ def test_diff_only_is_a_patch(files: Files, capsys: pytest.CaptureFixture[str]) 
     assert captured.out.startswith("--- train.py\n+++ train.py\n@@")
     assert captured.out.endswith("+accelerator.backward(loss)\n")
     assert captured.err == "2 edits, 0 unsafe held back, 0 by hand\n"
+    files({"plot.py": ""})
+    assert run("plot.py", "--diff") == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("plot.py: nothing was migrated: no training loop found\n")
 
 
 def test_json(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,23 +238,31 @@ def test_rules_are_listed_selected_and_checked(
 @pytest.mark.parametrize(
     ("error", "what"),
     [
-        (KeyError("x"), "internal error: KeyError: 'x' (in test_cli.py:"),
-        (RecursionError("deep"), "too deeply nested"),
-        (MemoryError(), "internal error: MemoryError"),
+        (KeyError("x"), "bad.py: was left alone: internal error: KeyError: 'x' (in test_cli.py:"),
+        (RecursionError("deep"), "bad.py: the program is too deeply nested"),
+        (MemoryError("a\nb"), "bad.py: was left alone: internal error: MemoryError: a b (in "),
     ],
 )
-def test_a_bug_is_one_line_too(
-    error: Exception, what: str, files: Files, capsys: pytest.CaptureFixture[str]
+def test_a_bug_is_one_line_and_other_programs_go_on(
+    error: Exception, what: str, files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files({"train.py": TRAIN})
+    root = files({"bad.py": TRAIN, "train.py": TRAIN})
 
     def broken(project: Project, options: Options) -> Result:
-        raise error
+        if project.entry.module == "bad":
+            raise error
+        return fake_migrate(project, options)
 
-    assert cli.main(["train.py", "--write"], migrate=broken) == 2
+    assert cli.main(["bad.py", "train.py", "--write"], migrate=broken) == 2
     err = capsys.readouterr().err
     assert what in err
     assert err.count("\n") == 1
+    assert (root / "bad.py").read_text() == TRAIN
+    assert (root / "train.py").read_text() == AFTER
+    if not isinstance(error, RecursionError):
+        monkeypatch.setenv("ACCEL_MIGRATE_DEBUG", "1")
+        with pytest.raises(type(error)):
+            cli.main(["bad.py"], migrate=broken)
 
 
 def test_help_imports_nothing_slow(files: Files) -> None:
@@ -328,3 +341,14 @@ def test_umbrella_launches(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert capsys.readouterr().err == (
         "accel launch: error: needs torch; install it with: pip install 'accel-migrate[runtime]'\n"
     )
+
+
+def test_a_script_given_as_a_link_is_migrated_where_it_is(files: Files) -> None:
+    root = files({"real/train.py": TRAIN + "import engine\n", "real/engine.py": TRAIN})
+    (root / "link.py").symlink_to("real/train.py")
+    assert run("link.py", "--output", "out") == 0
+    assert sorted(path.name for path in (root / "out").iterdir()) == ["engine.py", "link.py"]
+    assert run("link.py", "--write") == 0
+    assert (root / "link.py").is_symlink()
+    assert (root / "real/train.py").read_text().startswith("import accel_runtime\n")
+    assert (root / "real/engine.py").read_text() == AFTER
