@@ -32,7 +32,8 @@ class Counts:
 def count(results: Iterable[Result]) -> Counts:
     """What `results` amount to; what several programs have in common counts once."""
     changes: dict[Path, FileChange] = {}
-    held_back, by_hand = set(), set()
+    held_back: set[tuple[object, ...]] = set()
+    by_hand: set[tuple[object, ...]] = set()
     for result in results:
         changes.update((change.source.path, change) for change in result.changes)
         held_back.update((edit.source.path, node_of(edit), edit.rule, edit.why) for edit in result.held_back)
