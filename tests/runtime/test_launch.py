@@ -19,7 +19,7 @@ import os, sys
 from accel_runtime import PartialState
 state = PartialState()
 line = [state.process_index, state.num_processes, os.environ["ACCELERATE_MIXED_PRECISION"], *sys.argv[1:]]
-sys.stdout.write(" ".join(map(str, line)) + "\n")
+sys.stdout.write(" ".join(map(str, line)) + chr(10))
 state.wait_for_everyone()
 if "fail" in sys.argv and state.is_last_process:
     sys.exit(7)
