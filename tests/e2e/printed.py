@@ -52,20 +52,20 @@ def _masked(lines: Sequence[str], patterns: list[re.Pattern[str]]) -> list[str]:
 
 
 def _different_count(expected: Sequence[str], got: Sequence[str]) -> str:
-    more = Counter(map(_skeleton, got)) - Counter(map(_skeleton, expected))
-    fewer = Counter(map(_skeleton, expected)) - Counter(map(_skeleton, got))
+    more = Counter(map(skeleton, got)) - Counter(map(skeleton, expected))
+    fewer = Counter(map(skeleton, expected)) - Counter(map(skeleton, got))
     example = next((f", {count} too many like {line!r}" for line, count in more.items()), "")
     example += next((f", {count} missing like {line!r}" for line, count in fewer.items()), "")
     return f"{len(expected)} lines became {len(got)}{example}"
 
 
-def _skeleton(line: str) -> str:
+def skeleton(line: str) -> str:
     """The line without its numbers; the width of a column may change with a sign."""
     return " ".join(_NUMBER.sub("#", line).split())
 
 
 def _compare_line(one: str, other: str, relative: float) -> tuple[str, float]:
-    if _skeleton(one) != _skeleton(other):
+    if skeleton(one) != skeleton(other):
         return "other text", 0.0
     largest, reason = 0.0, ""
     for a, b in zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True):
