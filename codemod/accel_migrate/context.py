@@ -1,0 +1,83 @@
+"""What a rule is given: the facts, the options, the dialect, the way to the accelerator, and a few shared questions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accel_migrate.access import Access, Unreachable
+from accel_migrate.dialects import ACCELERATOR, Dialect
+from accel_migrate.edits import AddImport, Edit, ReplaceExpression
+from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.home import Home
+from accel_migrate.facts.models import enclosing_model
+from accel_migrate.facts.values import Local, Role, Spread
+from accel_migrate.result import Options
+from accel_migrate.source import Source
+
+
+@dataclass(eq=False)
+class Context:
+    """Shared by all rules of one run; rules only read it."""
+
+    facts: Facts
+    options: Options
+    dialect: Dialect
+    home: Home
+    """Where the accelerator is made."""
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.accelerator = Access(self.facts, self.home)
+        """`context.accelerator(node)`: the accelerator as it is called at `node`."""
+        self.trained = self.facts.trained_models()
+        self.settings: dict[str, str] = {}
+        """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
+        self.needs: list[ast.expr] = []
+        """Expressions of the script that those arguments read."""
+
+    def source(self, node: ast.AST) -> Source:
+        return self.facts.source(node)
+
+    def say(self, template: str, node: ast.AST) -> str:
+        """`template` with the accelerator as it is called at `node`.
+
+        Raises:
+            Unreachable: the accelerator cannot be had there.
+        """
+        return template.replace(ACCELERATOR, self.accelerator(node)) if ACCELERATOR in template else template
+
+    def say_anywhere(self, template: str, node: ast.AST, rule: str) -> tuple[str, list[Edit]]:
+        """Like `say`, with `PartialState()` where the accelerator cannot be had; and the import which that needs."""
+        try:
+            return self.say(template, node), []
+        except Unreachable:
+            source = self.source(node)
+            wanted = AddImport(source=source, rule=rule, module=self.dialect.module, names=("PartialState",))
+            return template.replace(ACCELERATOR, "PartialState()"), [wanted]
+
+    def replace(self, rule: str, node: ast.expr, template: str, why: str = "", **parts: ast.AST) -> ReplaceExpression:
+        return ReplaceExpression(source=self.source(node), rule=rule, why=why, node=node, template=template, parts=parts)
+
+    def is_model(self, node: ast.expr) -> bool:
+        return self.facts.has_role(node, Role.MODEL)
+
+    def locals(self, node: ast.AST) -> list[Local]:
+        return [v for v in self.facts.of(node) if isinstance(v, Local)]
+
+    def is_batch(self, node: ast.expr) -> bool:
+        """Whether `node` is (a part of) a batch of a prepared loader, or computed from one."""
+        return any(v.spread is Spread.SHARD for v in self.locals(node))
+
+    def is_prepared(self, node: ast.expr) -> bool:
+        """Whether `node` is a model that an optimizer trains."""
+        return any(self.facts.role(v) is Role.MODEL and v.site in self.trained for v in self.facts.of(node))  # type: ignore[union-attr]
+
+    def in_model(self, node: ast.AST) -> bool:
+        return enclosing_model(self.facts, node) is not None
+
+    def calls_of(self, *names: str) -> Iterator[ast.Call]:
+        """Calls of the library functions `names`."""
+        wanted = set(names)
+        return (call for call, name in self.facts.external.items() if name in wanted)

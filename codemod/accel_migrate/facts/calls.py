@@ -1,0 +1,251 @@
+"""What calls do: entering project functions, making objects, reducing tensors, running backward passes."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import catalog
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.classes import find_method
+from accel_migrate.facts.facts import Backward, Forward
+from accel_migrate.facts.library import Library
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Box,
+    ClassValue,
+    Function,
+    Instance,
+    Literal,
+    Local,
+    Made,
+    Ref,
+    Role,
+    Spread,
+    Value,
+    Values,
+    locals_of,
+    made,
+)
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.evaluator import Evaluator
+    from accel_migrate.facts.machine import Frame
+
+
+@dataclass(eq=False)
+class Arguments:
+    """The evaluated arguments of a call."""
+
+    positional: list[Values]
+    keywords: dict[str, Values]
+    nodes: list[ast.expr]
+    keyword_nodes: dict[str, ast.expr]
+
+    def all(self) -> list[Values]:
+        return [*self.positional, *self.keywords.values()]
+
+    def get(self, index: int, name: str) -> Values:
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.positional[index] if index < len(self.positional) else UNKNOWN
+
+    def node(self, index: int, name: str) -> ast.expr | None:
+        if name in self.keyword_nodes:
+            return self.keyword_nodes[name]
+        return self.nodes[index] if index < len(self.nodes) else None
+
+    def literal(self, index: int, name: str) -> object:
+        found = [v.value for v in self.get(index, name) if isinstance(v, Literal)]
+        return found[0] if len(found) == 1 else None
+
+
+class Calls:
+    """`call(node, frame)` gives the values of a call expression."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.facts = evaluator.facts
+        self.machine = evaluator.machine
+        self.library = Library(self)
+
+    def call(self, node: ast.Call, frame: Frame) -> Values:
+        base: Values = UNKNOWN
+        if isinstance(node.func, ast.Attribute):
+            base = self.evaluator.eval(node.func.value, frame)
+            self.facts.values[node.func.value] = self.facts.of(node.func.value) | base
+        targets = self.evaluator.eval(node.func, frame)
+        args = self.arguments(node, frame)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and not self._project_method(targets):
+            return self.backward(node, node.func.value, base, args, frame)
+        found: set[Value] = set()
+        for target in targets:
+            found |= self.apply(target, node, args, frame)
+        if isinstance(node.func, ast.Attribute):
+            found |= self.method(node, node.func, base, args, frame)
+        elif not targets:
+            found |= self.unknown(node, args)
+        return frozenset(found)
+
+    def _project_method(self, targets: Values) -> bool:
+        return any(isinstance(t, Function) for t in targets)
+
+    def arguments(self, node: ast.Call, frame: Frame) -> Arguments:
+        positional, nodes = [], []
+        for arg in node.args:
+            values = self.evaluator.eval(arg, frame)
+            positional.append(self.evaluator.iterate(values, frame) if isinstance(arg, ast.Starred) else values)
+            nodes.append(arg)
+        keywords, keyword_nodes = {}, {}
+        for keyword in node.keywords:
+            values = self.evaluator.eval(keyword.value, frame)
+            if keyword.arg is None:
+                positional.append(self._spread_of_mapping(values))
+                nodes.append(keyword.value)
+            else:
+                keywords[keyword.arg] = values
+                keyword_nodes[keyword.arg] = keyword.value
+        return Arguments(positional, keywords, nodes, keyword_nodes)
+
+    def _spread_of_mapping(self, values: Values) -> Values:
+        found: set[Value] = {v for v in values if isinstance(v, Local)}
+        for value in values:
+            if isinstance(value, Box):
+                found |= self.evaluator.element(frozenset({value}), "*", None)  # type: ignore[arg-type]
+        return frozenset(found)
+
+    # -- applying a value ---------------------------------------------------------------------------
+    def apply(self, target: Value, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if isinstance(target, Function):
+            return self.enter(target, node, args, frame)
+        if isinstance(target, ClassValue):
+            return self.construct(target, node, args, frame)
+        if isinstance(target, Ref):
+            self.facts.external[node] = target.name
+            return self.library.call(target.name, node, args, frame)
+        if isinstance(target, Instance):
+            return self.call_instance(target, node, args, frame)
+        if isinstance(target, Made):
+            return self.call_made(target, node, args, frame)
+        return UNKNOWN
+
+    def enter(self, target: Function, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if not isinstance(target.node, ast.Lambda):
+            self.facts.callees[node].add(target.node)
+            self.facts.callers[target.node][node] = frame.scope
+        bound = frozenset({target.receiver}) if target.receiver is not None else None
+        env = self.machine.function_env(target.node, args.positional, args.keywords, bound)
+        self._note_closures(args)
+        if target.receiver is not None and self.facts.role(target.receiver) is Role.MODEL:
+            self.note_forward(target.receiver, node, args, frame)
+        return self.machine.run_function(target.node, target.scope, env, target.receiver)  # type: ignore[arg-type]
+
+    def _note_closures(self, args: Arguments) -> None:
+        for values in args.all():
+            self.facts.called_back.update(v.node for v in values if isinstance(v, Function))
+
+    def construct(self, cls: ClassValue, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        self.facts.constructions[cls.node][node] = frame.scope
+        instance = Instance(cls, node)
+        init = find_method(self.facts, cls.node, "__init__")
+        if init is not None:
+            self.facts.callers[init][node] = frame.scope
+            self.facts.callees[node].add(init)
+            env = self.machine.function_env(init, args.positional, args.keywords, frozenset({instance}))
+            self.machine.run_function(init, self.facts.scopes[init], env, instance)
+        if self.facts.role(instance) is Role.OPTIMIZER:
+            self.library.note_optimized(instance, args)
+        for i, values in enumerate(args.positional):
+            self.machine.write_heap(instance, f"argument {i}", values)
+        return frozenset({instance})
+
+    def call_instance(self, target: Instance, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        role = self.facts.role(target)
+        method = find_method(self.facts, target.cls.node, "forward" if role in {Role.MODEL, Role.CRITERION} else "__call__")
+        if role in {Role.MODEL, Role.CRITERION}:
+            self.note_forward(target, node, args, frame)
+        if method is None:
+            return self.model_output(args) if role is Role.MODEL else self.unknown(node, args)
+        env = self.machine.function_env(method, args.positional, args.keywords, frozenset({target}))
+        self.facts.callees[node].add(method)
+        result = self.machine.run_function(method, self.facts.scopes[method], env, target)
+        if not result and role is Role.MODEL and self.takes_shard(args):
+            return self.model_output(args)
+        if role is Role.MODEL and not self.machine.no_grad:
+            return frozenset(_with_grad(v) for v in result)
+        return result
+
+    def call_made(self, target: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if target.role is Role.MODEL or target.detail.startswith("model."):
+            self.note_forward(target, node, args, frame)
+            return self.model_output(args)
+        if target.role is Role.CRITERION:
+            return self.library.criterion(target, node, args, frame)
+        return self.unknown(node, args)
+
+    def note_forward(self, model: Value, node: ast.Call, args: Arguments, frame: Frame) -> None:
+        if not self.takes_shard(args) or self._inside_model(frame) or self.facts.role(model) is Role.CRITERION:
+            return
+        forward = self.facts.forwards.setdefault(
+            node, Forward(node, frozenset({model}), frame.scope, self.evaluator._statement(node))
+        )
+        forward.model |= {model}
+        forward.contexts.add(self.machine.loader_loops[-1].node if self.machine.loader_loops else None)
+
+    def _inside_model(self, frame: Frame) -> bool:
+        return frame.receiver is not None and self.facts.role(frame.receiver) is Role.MODEL
+
+    def takes_shard(self, args: Arguments) -> bool:
+        return any(Spread.SHARD in ops.spreads(self.evaluator._deep(v)) for v in args.all())
+
+    def model_output(self, args: Arguments) -> Values:
+        if not self.takes_shard(args):
+            return UNKNOWN
+        return frozenset({Local(Spread.SHARD, grad=not self.machine.no_grad, output=True)})
+
+    def unknown(self, node: ast.Call, args: Arguments) -> Values:
+        """A call of something unknown: rows in, rows out."""
+        self._note_closures(args)
+        return ops.local(Spread.SHARD, *args.all()) if self.takes_shard(args) else UNKNOWN
+
+    # -- methods ------------------------------------------------------------------------------------
+    def method(self, node: ast.Call, func: ast.Attribute, base: Values, args: Arguments, frame: Frame) -> Values:
+        if base and not any(isinstance(v, Ref) for v in base):
+            old, _ = self.facts.methods.get(node, (UNKNOWN, func.attr))
+            self.facts.methods[node] = (old | base, func.attr)
+        found: set[Value] = set()
+        tensors = frozenset(locals_of(base))
+        if tensors or not base:
+            found |= self.library.tensor_method(node, func, tensors, args, frame)
+        for value in base:
+            if isinstance(value, Made | Instance):
+                found |= self.library.object_method(value, node, func, args, frame)
+            elif isinstance(value, Box):
+                found |= self.library.container_method(value, node, func, args, frame)
+        return frozenset(found)
+
+    # -- backward -----------------------------------------------------------------------------------
+    def backward(self, node: ast.Call, value: ast.expr, base: Values, args: Arguments, frame: Frame) -> Values:
+        loss, scaled = value, False
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale" and value.args:
+            loss, scaled = value.args[0], bool(made(self.facts.of(value.func.value), Role.SCALER))
+            base = self.facts.of(loss)
+        if made(base, Role.ACCELERATOR):
+            return UNKNOWN
+        old = self.facts.backwards.get(node)
+        with_loader = bool(self.machine.loader_loops) or Spread.SHARD in ops.spreads(base) or bool(locals_of(base))
+        if old is None:
+            self.facts.backwards[node] = Backward(node, loss, base, frame.scope, scaled, with_loader)
+        else:
+            old.values |= base
+            old.with_loader |= with_loader
+        for loop in self.machine.loader_loops:
+            loop.trains = True
+        return UNKNOWN
+
+
+def _with_grad(value: Value) -> Value:
+    if isinstance(value, Local):
+        return Local(value.spread, True, False, value.output, value.weight, value.parts)
+    return value

@@ -1,0 +1,143 @@
+"""Tables: what PyTorch's names make and do. A new name is one more entry here."""
+
+from __future__ import annotations
+
+from accel_migrate.facts.values import Role
+
+LOADERS = {
+    "torch.utils.data.DataLoader",
+    "torch.utils.data.dataloader.DataLoader",
+    "torch_geometric.loader.DataLoader",
+    "torch_geometric.data.DataLoader",
+    "torchdata.stateful_dataloader.StatefulDataLoader",
+    "monai.data.DataLoader",
+}
+DISTRIBUTED_SAMPLERS = {
+    "torch.utils.data.DistributedSampler",
+    "torch.utils.data.distributed.DistributedSampler",
+}
+SCALERS = {"torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"}
+AUTOCASTS = {"torch.cuda.amp.autocast", "torch.amp.autocast", "torch.autocast", "torch.cuda.amp.autocast_mode.autocast"}
+DATA_PARALLEL = {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel.DataParallel"}
+DISTRIBUTED_DATA_PARALLEL = {
+    "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel",
+    "apex.parallel.DistributedDataParallel",
+}
+CLIPPING = {
+    "torch.nn.utils.clip_grad_norm_": "clip_grad_norm_",
+    "torch.nn.utils.clip_grad_norm": "clip_grad_norm_",
+    "torch.nn.utils.clip_grad.clip_grad_norm_": "clip_grad_norm_",
+    "torch.nn.utils.clip_grad_value_": "clip_grad_value_",
+    "torch.nn.utils.clip_grad.clip_grad_value_": "clip_grad_value_",
+}
+SEEDERS = {
+    "torch.manual_seed",
+    "torch.random.manual_seed",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "torch.cuda.random.manual_seed_all",
+    "torch.mps.manual_seed",
+    "torch.xpu.manual_seed",
+    "random.seed",
+    "numpy.random.seed",
+}
+AVAILABILITY = {
+    "torch.cuda.is_available",
+    "torch.cuda.device_count",
+    "torch.backends.mps.is_available",
+    "torch.mps.is_available",
+    "torch.accelerator.is_available",
+    "torch.xpu.is_available",
+}
+CURRENT_ACCELERATOR = {"torch.accelerator.current_accelerator", "torch.cuda.current_device"}
+NO_GRAD = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
+PROGRESS_BARS = {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange", "tqdm.notebook.tqdm", "tqdm.std.tqdm"}
+WRITERS = {
+    "torch.utils.tensorboard.SummaryWriter",
+    "torch.utils.tensorboard.writer.SummaryWriter",
+    "tensorboardX.SummaryWriter",
+}
+DEEP_COPIES = {"copy.deepcopy", "copy.copy"}
+BATCH_WRAPPERS = {"enumerate", "zip", "iter", "reversed", "itertools.chain", "itertools.cycle", "itertools.islice", *PROGRESS_BARS}
+
+METRIC_SCHEDULERS = {"torch.optim.lr_scheduler.ReduceLROnPlateau"}
+MODEL_FACTORY_PREFIXES = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "torchvision.ops.")
+MODEL_BASES = {
+    "torch.nn.Module",
+    "torch.nn.modules.Module",
+    "torch.nn.modules.module.Module",
+    "torch.jit.ScriptModule",
+    "transformers.PreTrainedModel",
+    "torch_geometric.nn.MessagePassing",
+}
+LIGHTNING_PREFIXES = ("pytorch_lightning", "lightning", "lightning_fabric")
+HF_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.")
+
+RANDOM_DRAWS = {"torch.randn", "torch.rand", "torch.randint", "torch.normal"}
+RANDOM_LIKES = {"torch.randn_like", "torch.rand_like", "torch.randint_like"}
+BATCH_PERMUTATIONS = {"torch.randperm", "numpy.random.permutation"}
+
+REDUCED_LOSSES = {
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
+    "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+}  # fmt: skip
+CLASS_WEIGHTED_LOSSES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"}
+
+ROW_REDUCTIONS = {"mean": "mean", "sum": "sum", "nanmean": "mean", "nansum": "sum", "count_nonzero": "sum"}
+OTHER_REDUCTIONS = {"max", "min", "amax", "amin", "any", "all", "median", "std", "var", "norm", "prod", "logsumexp", "argmax", "argmin"}
+ROW_COUPLING = {"cdist", "corrcoef", "cov", "pairwise_distance"}
+
+HOST_CONVERSIONS = {"numpy", "tolist"}
+KEEPS_SPREAD = {
+    "abs", "bfloat16", "bool", "byte", "clamp", "clone", "contiguous", "cpu", "cuda", "data", "detach", "detach_", "double",
+    "exp", "flatten", "float", "half", "int", "long", "reshape", "requires_grad_", "squeeze", "to", "type", "type_as",
+    "unsqueeze", "view", "view_as", "mul_", "div_", "mul", "div", "add", "add_", "sub", "neg", "astype", "round", "copy",
+}  # fmt: skip
+NONLINEAR = {"sqrt", "exp", "log", "pow", "square", "rsqrt", "reciprocal", "log10", "log2", "tanh", "sigmoid"}
+
+
+def role_of(name: str) -> Role | None:
+    """The role of what calling the library's `name` makes; None where the tables do not know."""
+    if name in LOADERS:
+        return Role.LOADER
+    if name in SCALERS:
+        return Role.SCALER
+    if name in WRITERS:
+        return Role.WRITER
+    if name in METRIC_SCHEDULERS:
+        return Role.METRIC_SCHEDULER
+    if name == "logging.getLogger":
+        return Role.LOGGER
+    if name in {"torch.device", *CURRENT_ACCELERATOR}:
+        return Role.DEVICE
+    if name in {"accelerate.Accelerator", "accel_runtime.Accelerator"}:
+        return Role.ACCELERATOR
+    if name.endswith("parse_args") or name in {"argparse.Namespace", "types.SimpleNamespace"}:
+        return Role.NAMESPACE
+    return _role_by_pattern(name)
+
+
+def _role_by_pattern(name: str) -> Role | None:
+    package, _, last = name.rpartition(".")
+    if package.startswith("torch.nn") and last.endswith("Loss"):
+        return Role.CRITERION
+    if package in {"torch.nn", "torch.nn.modules", "torch_geometric.nn"} and last[:1].isupper() and last != "Parameter":
+        return Role.MODEL
+    if package in {"torch.optim.lr_scheduler", "torch.optim.swa_utils"} and last in {"SWALR"} or (
+        package == "torch.optim.lr_scheduler" and last[:1].isupper()
+    ):
+        return Role.SCHEDULER
+    if name.startswith("transformers.get_") and name.endswith(("_schedule", "_warmup", "_scheduler")) or name.startswith(
+        "transformers.optimization.get_"
+    ):
+        return Role.SCHEDULER
+    if last[:1].isupper() and (package.startswith(("torch.optim", "torch_optimizer", "bitsandbytes.optim", "apex.optimizers")) or name == "transformers.AdamW"):
+        return Role.OPTIMIZER
+    if name.startswith(MODEL_FACTORY_PREFIXES) or (package.startswith("transformers") and last in {"from_pretrained", "from_config"} and "Model" in package):
+        return Role.MODEL
+    if package.startswith("torch.utils.data") and last.endswith("Sampler"):
+        return Role.SAMPLER
+    return None

@@ -1,0 +1,174 @@
+"""Where evaluation loops gather: right after the last forward pass, so that every metric line below stays as it is.
+
+A loop over a loader in which no backward pass runs is an evaluation loop. Everything which its later statements read of
+the batch and of the model's outputs is gathered in one place; what is a mean already (a loss that the model returned)
+or leaves the tensors elsewhere is reduced where it is read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.facts.facts import Facts, Gather, Loop
+from accel_migrate.facts.operations import spreads
+from accel_migrate.facts.values import Spread
+
+COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.FunctionDef, ast.ClassDef)
+Position = tuple[int, int]
+
+
+def plan_gathers(facts: Facts) -> dict[ast.stmt, Gather]:
+    """One `Gather` for each evaluation loop that computes metrics from its model's outputs."""
+    plans: dict[ast.stmt, Gather] = {}
+    for loop in facts.loops.values():
+        if not loop.trains and isinstance(loop.node, ast.For):
+            plan = _plan(facts, loop, loop.node)
+            if plan is not None:
+                plans[plan.statement] = plan
+    return plans
+
+
+def _plan(facts: Facts, loop: Loop, node: ast.For) -> Gather | None:
+    calls = [call for call in _calls(node) if _is_forward(facts, call, loop)]
+    if not calls:
+        return None
+    last = max(calls, key=end)
+    statement = facts.statement(last)
+    if isinstance(statement, COMPOUND) or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign):
+        return None
+    targets = _assigned_names(statement)
+    shards = [t for t in targets if Spread.SHARD in spreads(facts.of(t))]
+    if targets and isinstance(statement, ast.Assign):
+        if not shards:
+            return None
+        live = _live(facts, node, statement, after=end(statement))
+        names = _ordered([t.id for t in shards if t.id in live], live)
+        return Gather(statement, loop.scope, tuple(names), _paths(facts, node, statement, end(statement))) if names else None
+    return _hoist(facts, loop, node, statement, [c for c in calls if facts.statement(c) is statement])
+
+
+def _hoist(facts: Facts, loop: Loop, node: ast.For, statement: ast.stmt, calls: list[ast.Call]) -> Gather | None:
+    outermost = [c for c in calls if not any(c is not other and facts.inside(c, other) for other in calls)]
+    if any(Spread.SHARD not in spreads(facts.of(c)) or _is_conditional(facts, c, statement) for c in outermost):
+        return None
+    taken = {n.id for n in ast.walk(loop.scope.node) if isinstance(n, ast.Name)}
+    hoisted: dict[ast.expr, str] = {}
+    for call in outermost:
+        hoisted[call] = _fresh("output", taken)
+    inputs = {id(n) for call in outermost for n in ast.walk(call)}
+    live = _live(facts, node, statement, after=start(statement), without=inputs)
+    paths = _paths(facts, node, statement, start(statement), inputs)
+    return Gather(statement, loop.scope, tuple(_ordered([], live)), paths, hoisted)
+
+
+def _fresh(base: str, taken: set[str]) -> str:
+    name, count = base, 1
+    while name in taken:
+        count += 1
+        name = f"{base}_{count}"
+    taken.add(name)
+    return name
+
+
+def _is_conditional(facts: Facts, node: ast.AST, statement: ast.stmt) -> bool:
+    for ancestor in facts.ancestors(node):
+        if ancestor is statement:
+            return False
+        if isinstance(ancestor, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp | ast.IfExp | ast.BoolOp):
+            return True
+    return False
+
+
+def _is_forward(facts: Facts, call: ast.Call, loop: Loop) -> bool:
+    forward = facts.forwards.get(call)
+    if forward is not None:
+        return loop.node in forward.contexts
+    reachable = _reachable(facts, call)
+    return any(loop.node in f.contexts and f.scope.node in reachable for f in facts.forwards.values())
+
+
+def _reachable(facts: Facts, call: ast.Call) -> set[ast.AST]:
+    seen: set[ast.AST] = set()
+    pending: list[ast.AST] = list(facts.callees.get(call, ()))
+    while pending:
+        function = pending.pop()
+        if function not in seen:
+            seen.add(function)
+            pending.extend(f for c in ast.walk(function) if isinstance(c, ast.Call) for f in facts.callees.get(c, ()))
+    return seen
+
+
+def _calls(node: ast.For) -> Iterator[ast.Call]:
+    for statement in node.body:
+        for inner in ast.walk(statement):
+            if isinstance(inner, ast.Call):
+                yield inner
+
+
+def _assigned_names(statement: ast.stmt) -> list[ast.Name]:
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return []
+    target = statement.targets[0]
+    elements = target.elts if isinstance(target, ast.Tuple) else [target]
+    return [e for e in elements if isinstance(e, ast.Name)] if all(isinstance(e, ast.Name) for e in elements) else []
+
+
+def _reads(facts: Facts, loop: ast.For, after: Position, without: set[int]) -> Iterator[ast.expr]:
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name | ast.Subscript) and isinstance(node.ctx, ast.Load) and start(node) >= after and id(node) not in without:
+                yield node
+
+
+def _live(facts: Facts, loop: ast.For, statement: ast.stmt, after: Position, without: frozenset[int] | set[int] = frozenset()) -> list[str]:
+    """Names bound in the loop up to `statement` whose rows are read from `after` on, in order of reading."""
+    bound = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    for earlier in loop.body:
+        bound |= {n.id for n in ast.walk(earlier) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and start(n) < end(statement)}
+    found: list[str] = []
+    for node in _reads(facts, loop, after, set(without)):
+        if not isinstance(node, ast.Name) or node.id not in bound or node.id in found:
+            continue
+        parent = facts.parents.get(node)
+        whole = not (isinstance(parent, ast.Subscript) and parent.value is node and _is_key(parent.slice))
+        if Spread.SHARD in spreads(facts.of(node)) and whole and not _only_measured(facts, node):
+            found.append(node.id)
+    return found
+
+
+def _paths(facts: Facts, loop: ast.For, statement: ast.stmt, after: Position, without: frozenset[int] | set[int] = frozenset()) -> dict[str, str]:
+    """`batch["labels"]` read from `after` on -> the variable that takes its global rows."""
+    taken = {n.id for n in ast.walk(facts.scope(loop).node) if isinstance(n, ast.Name)}
+    found: dict[str, str] = {}
+    for node in _reads(facts, loop, after, set(without)):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and _is_key(node.slice):
+            text = ast.unparse(node)
+            if text not in found and Spread.SHARD in spreads(facts.of(node)) and not _only_measured(facts, node):
+                key = node.slice.value  # type: ignore[attr-defined]
+                found[text] = _fresh(key if isinstance(key, str) and key.isidentifier() else f"{node.value.id}_{key}", taken)
+    return found
+
+
+def _only_measured(facts: Facts, node: ast.expr) -> bool:
+    """Whether this read only asks for the number of rows."""
+    parent = facts.parents.get(node)
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len":
+        return True
+    return isinstance(parent, ast.Attribute) and parent.attr in {"size", "shape", "numel", "nelement"}
+
+
+def _is_key(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str | int)
+
+
+def _ordered(first: list[str], rest: list[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *rest]))
+
+
+def start(node: ast.AST) -> Position:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def end(node: ast.AST) -> Position:
+    return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]

@@ -1,0 +1,209 @@
+"""The facts of a training program, as the rules read them. Plain data; `interpret` fills it."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accel_migrate.facts.scopes import FunctionNode, Scope
+from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance, Local, Made, Role, Values
+from accel_migrate.source import Source
+
+
+@dataclass(eq=False)
+class Binding:
+    """`statement` gives the name or attribute `target` a value worth knowing."""
+
+    statement: ast.stmt
+    target: ast.expr
+    values: Values
+    scope: Scope
+    order: int
+    """Position in the order of execution."""
+    loops: tuple[ast.stmt, ...]
+    """The loops of the same function around it, outermost first."""
+
+
+@dataclass(eq=False)
+class Backward:
+    """One `loss.backward()` or `scaler.scale(loss).backward()`; `loss` is the unscaled loss."""
+
+    call: ast.Call
+    loss: ast.expr
+    values: Values
+    scope: Scope
+    scaled: bool
+    with_loader: bool
+    """Whether it runs inside a loop over a loader."""
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop over a data loader."""
+
+    node: ast.For | ast.comprehension
+    scope: Scope
+    trains: bool = False
+    """Whether a backward pass runs inside it, calls included."""
+    loaders: set[object] = field(default_factory=set)
+    """The values of the loaders it iterates over."""
+
+
+@dataclass(eq=False)
+class Forward:
+    """A call of a model on (a part of) a batch."""
+
+    call: ast.Call
+    model: Values
+    scope: Scope
+    statement: ast.stmt | None
+    contexts: set[ast.AST | None] = field(default_factory=set)
+    """The innermost loader loops in which it runs; None for outside of any."""
+
+
+@dataclass(eq=False)
+class Gather:
+    """In an evaluation loop: after the forward pass of `statement`, `paths` become the global batch."""
+
+    statement: ast.stmt
+    scope: Scope
+    names: tuple[str, ...]
+    """Plain variables that are gathered and rebound."""
+    paths: dict[str, str] = field(default_factory=dict)
+    """Source text of other expressions (`batch["labels"]`) -> the new variable that replaces them."""
+    hoisted: dict[ast.expr, str] = field(default_factory=dict)
+    """Forward calls nested in the statement -> the new variable that replaces them; then the gather goes above."""
+    skipped: frozenset[str] = frozenset()
+
+
+@dataclass(eq=False)
+class Conversion:
+    """`value`, which differs between processes, leaves the tensors: `.item()`, `print`, a comparison, a list."""
+
+    value: ast.expr
+    values: Values
+    scope: Scope
+    how: str
+    """`item`, `array`, `print`, `test`, `collect`, `count`."""
+    statement: ast.stmt | None
+
+
+@dataclass(eq=False)
+class Facts:
+    """Everything known of one program."""
+
+    sources: list[Source] = field(default_factory=list)
+    entry: Source | None = None
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    source_of: dict[ast.AST, Source] = field(default_factory=dict)
+    """Module node -> its file."""
+    imports: dict[tuple[Scope, str], str] = field(default_factory=dict)
+    values: dict[ast.AST, Values] = field(default_factory=dict)
+    external: dict[ast.Call, str] = field(default_factory=dict)
+    """Calls of a library's function -> its full name."""
+    methods: dict[ast.Call, tuple[Values, str]] = field(default_factory=dict)
+    """Method calls -> what the method is called on, and its name."""
+    callees: dict[ast.Call, set[FunctionNode]] = field(default_factory=lambda: defaultdict(set))
+    callers: dict[FunctionNode, dict[ast.Call, Scope]] = field(default_factory=lambda: defaultdict(dict))
+    constructions: dict[ast.ClassDef, dict[ast.Call, Scope]] = field(default_factory=lambda: defaultdict(dict))
+    bindings: list[Binding] = field(default_factory=list)
+    backwards: dict[ast.Call, Backward] = field(default_factory=dict)
+    loops: dict[ast.AST, Loop] = field(default_factory=dict)
+    forwards: dict[ast.Call, Forward] = field(default_factory=dict)
+    conversions: dict[ast.expr, Conversion] = field(default_factory=dict)
+    gathers: dict[ast.stmt, Gather] = field(default_factory=dict)
+    optimized: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
+    """Site of an optimizer -> sites of the models whose parameters it was given."""
+    parts_of: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
+    """Site of a module -> sites of the modules of which it is a part."""
+    visited: set[ast.AST] = field(default_factory=set)
+    """Functions that some path of the program reaches from a module body."""
+    called_back: set[ast.AST] = field(default_factory=set)
+    """Functions handed to a library as values: their callers are not all known."""
+    bases: dict[ast.ClassDef, tuple[str | ast.ClassDef, ...]] = field(default_factory=dict)
+
+    # -- questions about the tree -------------------------------------------------------------
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds `node` (itself, if it is one)."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def function(self, node: ast.AST) -> ast.AST:
+        """The innermost function (not lambda) or module around `node`."""
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+                return ancestor
+        return node
+
+    def source(self, node: ast.AST) -> Source:
+        root = node
+        for root in self.ancestors(node):  # noqa: B007 - the last one is the module
+            pass
+        return self.source_of[root]
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of statements in which `statement` stands."""
+        parent = self.parents[statement]
+        for _, value in ast.iter_fields(parent):
+            if isinstance(value, list) and any(item is statement for item in value):
+                return value
+        raise AssertionError(f"statement without a block: {ast.dump(statement)[:80]}")
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The scope in which `node` stands."""
+        for ancestor in self.ancestors(node):
+            if ancestor in self.scopes:
+                return self.scopes[ancestor]
+        return self.scopes[node]
+
+    def inside(self, node: ast.AST, container: ast.AST) -> bool:
+        return node is container or any(a is container for a in self.ancestors(node))
+
+    # -- questions about values ---------------------------------------------------------------
+    def of(self, node: ast.AST) -> Values:
+        return self.values.get(node, UNKNOWN)
+
+    def has_role(self, node: ast.AST, *roles: Role) -> bool:
+        return any(self.role(v) in roles for v in self.of(node))
+
+    def role(self, value: object) -> Role | None:
+        if isinstance(value, Made):
+            return value.role
+        if isinstance(value, Instance):
+            return self.class_role(value.cls)
+        return None
+
+    def class_role(self, cls: ClassValue) -> Role | None:
+        """The role of instances of a project class, from the library classes it derives from."""
+        from accel_migrate.facts.classes import role_of_class
+
+        return role_of_class(self, cls.node)
+
+    def trained_models(self) -> set[ast.AST]:
+        """Sites of models whose parameters, or those of a part, went into an optimizer."""
+        seen: set[ast.AST] = set()
+        pending = [site for sites in self.optimized.values() for site in sites]
+        while pending:
+            site = pending.pop()
+            if site not in seen:
+                seen.add(site)
+                pending.extend(self.parts_of.get(site, ()))
+        return seen
+
+    def is_local(self, node: ast.AST) -> bool:
+        return any(isinstance(v, Local) for v in self.of(node))
+
+    def nodes(self, *kinds: type[ast.AST]) -> Iterator[tuple[Source, ast.AST]]:
+        for source in self.sources:
+            for node in ast.walk(source.tree):
+                if isinstance(node, kinds):
+                    yield source, node

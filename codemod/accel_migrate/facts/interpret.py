@@ -1,0 +1,71 @@
+"""From a project to its facts: scopes, then interpretation until nothing changes, then the plan for evaluation loops."""
+
+from __future__ import annotations
+
+import ast
+
+from accel_migrate.facts.evaluation import plan_gathers
+from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.machine import Machine
+from accel_migrate.facts.scopes import build_scopes
+from accel_migrate.facts.values import ClassValue, Instance
+from accel_migrate.project import Project
+
+MAX_PASSES = 6
+
+
+def gather_facts(project: Project) -> Facts:
+    """The facts of the program `project`."""
+    facts = Facts(entry=project.entry)
+    facts.sources = list(dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry]))
+    for source in facts.sources:
+        facts.scopes.update(build_scopes(source))
+        facts.source_of[source.tree] = source
+        for node in ast.walk(source.tree):
+            for child in ast.iter_child_nodes(node):
+                facts.parents[child] = node
+    machine = ProjectMachine(facts, project)
+    for _ in range(MAX_PASSES):
+        machine.changed = False
+        machine.run()
+        if not machine.changed:
+            break
+    machine.plan = plan_gathers(facts)
+    facts.gathers = machine.plan
+    machine.run()
+    return facts
+
+
+class ProjectMachine(Machine):
+    """A machine that knows the files of a project."""
+
+    def __init__(self, facts: Facts, project: Project) -> None:
+        super().__init__(facts)
+        self.project = project
+
+    def project_module(self, name: str, frame: object):
+        return self.project.find(name)
+
+    def run(self) -> None:
+        """One pass over the whole program; what earlier passes learned of attributes and globals stays."""
+        facts = self.facts
+        for table in (facts.values, facts.external, facts.methods, facts.conversions, facts.forwards, facts.bindings, self.memo):
+            table.clear()
+        facts.visited.clear()
+        self.order = 0
+        for source in facts.sources:
+            self.run_module(facts.scopes[source.tree])
+        self.run_unreached()
+
+    def run_unreached(self) -> None:
+        """Functions which no module body reaches are run with unknown arguments."""
+        reached = set(self.facts.visited)
+        for node, scope in list(self.facts.scopes.items()):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node not in self.facts.visited:
+                cls = scope.enclosing_class
+                receiver = None
+                if cls is not None:
+                    receiver = Instance(ClassValue(cls.node, cls), cls.node)  # type: ignore[arg-type]
+                bound = frozenset({receiver}) if receiver is not None else None
+                self.run_function(node, scope, self.function_env(node, [], {}, bound), receiver)
+        self.facts.visited = reached

@@ -1,0 +1,363 @@
+"""Abstract interpretation of a program: runs every module body on abstract values until nothing new is learned.
+
+Functions are entered at their calls with the values of the arguments, so that a helper called for training and for
+evaluation is seen in both contexts. Variables of the running function are flow sensitive; attributes, containers and
+variables read from other scopes are joined over the whole program.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
+from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
+from accel_migrate.facts.values import UNKNOWN, Box, ClassValue, Function, Instance, Local, Made, Role, Spread, Value, Values
+
+MAX_DEPTH = 24
+MAX_VALUES = 24
+"""Abstract values kept per expression: more means that the analysis has lost track."""
+
+
+@dataclass(eq=False)
+class Frame:
+    """One running function or module body."""
+
+    scope: Scope
+    env: dict[str, Values] = field(default_factory=dict)
+    returned: Values = UNKNOWN
+    receiver: Instance | None = None
+
+
+class Machine:
+    """The state of the interpretation, and how statements change it. Expressions are in `Evaluator`."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.heap: dict[tuple[object, object], Values] = {}
+        self.cells: dict[tuple[Scope, str], Values] = {}
+        self.changed = False
+        self.no_grad = 0
+        self.order = 0
+        self.stack: list[FunctionNode] = []
+        self.loader_loops: list[Loop] = []
+        self.loops: list[ast.stmt] = []
+        self.module_frames: dict[Scope, Frame] = {}
+        self.memo: dict[tuple[object, ...], Values] = {}
+        from accel_migrate.facts.evaluator import Evaluator
+
+        self.evaluator = Evaluator(self)
+        self.plan: dict[ast.stmt, Gather] = {}
+
+    # -- the store ----------------------------------------------------------------------------
+    def read_heap(self, owner: object, key: object) -> Values:
+        return self.heap.get((owner, key), UNKNOWN)
+
+    def write_heap(self, owner: object, key: object, values: Values) -> None:
+        self._join(self.heap, (owner, key), values)
+
+    def _join(self, table: dict, key: object, values: Values) -> None:
+        old = table.get(key, UNKNOWN)
+        new = limited(old | values)
+        if new != old:
+            table[key] = new
+            self.changed = True
+
+    def read_name(self, name: str, frame: Frame) -> Values:
+        owner = frame.scope.owner(name)
+        if owner is frame.scope and name in frame.env:
+            return frame.env[name]
+        if owner is None:
+            return self.evaluator.builtin(name, frame)
+        return self.cells.get((owner, name), UNKNOWN)
+
+    def write_name(self, name: str, values: Values, frame: Frame) -> None:
+        values = limited(values)
+        owner = frame.scope.owner(name) or frame.scope
+        if owner is frame.scope:
+            frame.env[name] = values
+        elif owner in self.module_frames:
+            module_env = self.module_frames[owner].env
+            module_env[name] = module_env.get(name, UNKNOWN) | values
+        self._join(self.cells, (owner, name), values)
+
+    # -- modules and functions ----------------------------------------------------------------
+    def run_module(self, scope: Scope) -> None:
+        frame = self.module_frames.setdefault(scope, Frame(scope))
+        assert isinstance(scope.node, ast.Module)
+        self.block(scope.node.body, frame)
+
+    def run_function(self, node: FunctionNode, scope: Scope, env: dict[str, Values], receiver: Instance | None) -> Values:
+        """What `node` returns when its parameters have the values of `env`."""
+        self.facts.visited.add(node)
+        if node in self.stack or len(self.stack) >= MAX_DEPTH:
+            return self.heap.get((node, "return"), UNKNOWN)
+        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None)
+        if key in self.memo:
+            return self.memo[key]
+        frame = Frame(self.facts.scopes[node], dict(env), receiver=receiver)
+        for name, values in env.items():
+            self._join(self.cells, (frame.scope, name), values)
+        self.stack.append(node)
+        loops, self.loops = self.loops, []
+        guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
+        self.no_grad += guarded
+        try:
+            if isinstance(node, ast.Lambda):
+                frame.returned = self.evaluator.eval(node.body, frame)
+            else:
+                self.block(node.body, frame)
+        finally:
+            self.no_grad -= guarded
+            self.stack.pop()
+            self.loops = loops
+        self.write_heap(node, "return", frame.returned)
+        self.memo[key] = frame.returned
+        return frame.returned
+
+    # -- statements ---------------------------------------------------------------------------
+    def block(self, statements: list[ast.stmt], frame: Frame) -> None:
+        for statement in statements:
+            gather = self.plan.get(statement)
+            if gather is not None and gather.hoisted:
+                self.apply_gather(gather, frame)
+            getattr(self, f"do_{type(statement).__name__}", self.do_other)(statement, frame)
+            if gather is not None and not gather.hoisted:
+                self.apply_gather(gather, frame)
+
+    def apply_gather(self, gather: Gather, frame: Frame) -> None:
+        for name in gather.names:
+            frame.env[name] = UNKNOWN
+
+    def do_other(self, node: ast.stmt, frame: Frame) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.evaluator.eval(child, frame)
+
+    def do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
+        for decorator in node.decorator_list:
+            self.evaluator.eval(decorator, frame)
+        for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]:
+            self.write_heap(default, "default", self.evaluator.eval(default, frame))
+        self.write_name(node.name, frozenset({Function(node, self.facts.scopes[node])}), frame)
+
+    do_AsyncFunctionDef = do_FunctionDef
+
+    def do_ClassDef(self, node: ast.ClassDef, frame: Frame) -> None:
+        bases: list[str | ast.ClassDef] = []
+        for base in node.bases:
+            for value in self.evaluator.eval(base, frame):
+                known = self.evaluator.class_or_name(value)
+                if known is not None and known not in bases:
+                    bases.append(known)
+        self.facts.bases[node] = tuple(bases)
+        cls = ClassValue(node, self.facts.scopes[node])
+        self.write_name(node.name, frozenset({cls}), frame)
+        inner = Frame(self.facts.scopes[node])
+        for statement in node.body:
+            if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.block([statement], inner)
+        for name, values in inner.env.items():
+            self.write_heap(cls, name, values)
+
+    def do_Return(self, node: ast.Return, frame: Frame) -> None:
+        if node.value is not None:
+            frame.returned = limited(frame.returned | self.evaluator.eval(node.value, frame))
+
+    def do_Expr(self, node: ast.Expr, frame: Frame) -> None:
+        self.evaluator.eval(node.value, frame)
+
+    def do_Assign(self, node: ast.Assign, frame: Frame) -> None:
+        values = self.evaluator.eval(node.value, frame)
+        for target in node.targets:
+            self.assign(target, values, frame, node)
+
+    def do_AnnAssign(self, node: ast.AnnAssign, frame: Frame) -> None:
+        if node.value is not None:
+            self.assign(node.target, self.evaluator.eval(node.value, frame), frame, node)
+
+    def do_AugAssign(self, node: ast.AugAssign, frame: Frame) -> None:
+        old = self.evaluator.eval(node.target, frame)
+        new = self.evaluator.eval(node.value, frame)
+        self.assign(node.target, self.evaluator.augmented(node, old, new, frame), frame, node)
+
+    def assign(self, target: ast.expr, values: Values, frame: Frame, statement: ast.stmt) -> None:
+        if isinstance(target, ast.Starred):
+            target = target.value
+        if isinstance(target, ast.Tuple | ast.List):
+            for i, element in enumerate(target.elts):
+                self.assign(element, self.evaluator.element(values, i, frame), frame, statement)
+            return
+        self.facts.values[target] = limited(self.facts.values.get(target, UNKNOWN) | values)
+        self._note_binding(target, values, frame, statement)
+        if isinstance(target, ast.Name):
+            self.write_name(target.id, values, frame)
+        elif isinstance(target, ast.Attribute):
+            for owner in self.evaluator.eval(target.value, frame):
+                self.store_attribute(owner, target.attr, values)
+        elif isinstance(target, ast.Subscript):
+            key = self.evaluator.key(target.slice, frame)
+            for owner in self.evaluator.eval(target.value, frame):
+                if isinstance(owner, Box):
+                    self.write_heap(owner, key, values)
+                elif isinstance(owner, Made):
+                    self.write_heap(owner, f"[{key}]", values)
+
+    def store_attribute(self, owner: Value, name: str, values: Values) -> None:
+        if isinstance(owner, Instance):
+            self.write_heap(owner.cls, name, values)
+            if self.facts.role(owner) is Role.MODEL:
+                for value in values:
+                    if self.facts.role(value) is Role.MODEL and value.site is not owner.site:  # type: ignore[union-attr]
+                        self.facts.parts_of[value.site].add(owner.site)  # type: ignore[union-attr]
+        elif isinstance(owner, Made | ClassValue):
+            self.write_heap(owner, name, values)
+
+    def _note_binding(self, target: ast.expr, values: Values, frame: Frame, statement: ast.stmt) -> None:
+        if any(self.facts.role(v) is not None for v in values):
+            self.order += 1
+            self.facts.bindings.append(Binding(statement, target, values, frame.scope, self.order, tuple(self.loops)))
+
+    def do_If(self, node: ast.If, frame: Frame) -> None:
+        self.evaluator.test(node.test, frame)
+        before = dict(frame.env)
+        self.block(node.body, frame)
+        after_body, frame.env = frame.env, before
+        self.block(node.orelse, frame)
+        frame.env = joined(after_body, frame.env)
+
+    def do_For(self, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
+        iterated = self.evaluator.eval(node.iter, frame)
+        loop = self.enter_loader_loop(node, iterated, frame)
+        self.loops.append(node)
+        for _ in range(2):
+            before = dict(frame.env)
+            self.assign(node.target, self.evaluator.iterate(iterated, frame), frame, node)
+            self.block(node.body, frame)
+            frame.env = joined(before, frame.env)
+        self.loops.pop()
+        self.leave_loader_loop(loop)
+        self.block(node.orelse, frame)
+
+    do_AsyncFor = do_For
+
+    def enter_loader_loop(self, node: ast.For | ast.comprehension, iterated: Values, frame: Frame) -> Loop | None:
+        loaders = self.evaluator.loaders_of(iterated)
+        if not loaders:
+            return None
+        loop = self.facts.loops.setdefault(node, Loop(node, frame.scope))
+        loop.loaders |= loaders
+        self.loader_loops.append(loop)
+        return loop
+
+    def leave_loader_loop(self, loop: Loop | None) -> None:
+        if loop is not None:
+            self.loader_loops.pop()
+
+    def do_While(self, node: ast.While, frame: Frame) -> None:
+        self.loops.append(node)
+        for _ in range(2):
+            self.evaluator.test(node.test, frame)
+            before = dict(frame.env)
+            self.block(node.body, frame)
+            frame.env = joined(before, frame.env)
+        self.loops.pop()
+        self.block(node.orelse, frame)
+
+    def do_With(self, node: ast.With | ast.AsyncWith, frame: Frame) -> None:
+        guarded = 0
+        for item in node.items:
+            values = self.evaluator.eval(item.context_expr, frame)
+            guarded += self.evaluator.disables_grad(item.context_expr, frame)
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, values, frame, node)
+        self.no_grad += guarded
+        self.block(node.body, frame)
+        self.no_grad -= guarded
+
+    do_AsyncWith = do_With
+
+    def do_Try(self, node: ast.Try, frame: Frame) -> None:
+        before = dict(frame.env)
+        self.block(node.body, frame)
+        for handler in node.handlers:
+            after, frame.env = frame.env, joined(before, frame.env)
+            self.block(handler.body, frame)
+            frame.env = joined(after, frame.env)
+        self.block(node.orelse, frame)
+        self.block(node.finalbody, frame)
+
+    do_TryStar = do_Try
+
+    def do_Match(self, node: ast.Match, frame: Frame) -> None:
+        self.evaluator.eval(node.subject, frame)
+        before = dict(frame.env)
+        for case in node.cases:
+            inner, frame.env = frame.env, dict(before)
+            self.block(case.body, frame)
+            frame.env = joined(inner, frame.env)
+
+    def do_Import(self, node: ast.Import, frame: Frame) -> None:
+        for alias in node.names:
+            name = alias.asname or alias.name.split(".")[0]
+            full = alias.name if alias.asname else name
+            self.write_name(name, self.evaluator.imported(full, None, frame), frame)
+
+    def do_ImportFrom(self, node: ast.ImportFrom, frame: Frame) -> None:
+        module = self.evaluator.absolute(node, frame)
+        for alias in node.names:
+            if alias.name == "*":
+                self.evaluator.star_import(module, frame)
+            else:
+                self.write_name(alias.asname or alias.name, self.evaluator.imported(module, alias.name, frame), frame)
+
+    def do_Delete(self, node: ast.Delete, frame: Frame) -> None:
+        """`del x` ends nothing that matters here."""
+
+    def function_env(self, node: FunctionNode, positional: list[Values], keywords: dict[str, Values], bound: Values | None) -> dict[str, Values]:
+        """Parameter values of a call; missing ones take their default's value."""
+        a = node.args
+        names = [p.arg for p in (*a.posonlyargs, *a.args)]
+        given = ([bound] if bound is not None else []) + positional
+        env: dict[str, Values] = {p.arg: UNKNOWN for p in parameters(node)}
+        for name, default in zip(reversed(names), reversed(a.defaults), strict=False):
+            env[name] = self.read_heap(default, "default")
+        for param, default in zip(a.kwonlyargs, a.kw_defaults, strict=True):
+            if default is not None:
+                env[param.arg] = self.read_heap(default, "default")
+        env.update(zip(names, given, strict=False))
+        if a.vararg is not None and len(given) > len(names):
+            env[a.vararg.arg] = frozenset().union(*given[len(names) :])
+        for name, values in keywords.items():
+            if name in env:
+                env[name] = values
+            elif a.kwarg is not None:
+                env[a.kwarg.arg] = env[a.kwarg.arg] | values
+        return env
+
+
+def limited(values: Values) -> Values:
+    """`values` with duplicates of one spread merged, and cut where the analysis has lost track."""
+    found = [v for v in values if isinstance(v, Local)]
+    if len(found) > 1:
+        merged: dict[Spread, Local] = {}
+        for value in found:
+            old = merged.get(value.spread)
+            merged[value.spread] = value if old is None else _merged(old, value)
+        values = frozenset(v for v in values if not isinstance(v, Local)) | frozenset(merged.values())
+    if len(values) > MAX_VALUES:
+        kept = defaultdict(list)
+        for value in values:
+            kept[type(value)].append(value)
+        values = frozenset(v for group in kept.values() for v in group[:MAX_VALUES])
+    return values
+
+
+def _merged(a: Local, b: Local) -> Local:
+    keep = a if a.weight else b
+    return Local(a.spread, a.grad or b.grad, a.host and b.host, a.output and b.output, keep.weight, keep.parts)
+
+
+def joined(a: dict[str, Values], b: dict[str, Values]) -> dict[str, Values]:
+    return {name: limited(a.get(name, UNKNOWN) | b.get(name, UNKNOWN)) for name in a.keys() | b.keys()}

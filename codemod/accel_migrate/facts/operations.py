@@ -1,0 +1,130 @@
+"""How arithmetic and tensor operations change the spread of a value. Pure functions."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from accel_migrate.facts import catalog
+from accel_migrate.facts.values import UNKNOWN, Local, Spread, Values, locals_of
+
+S = Spread
+
+
+def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
+    """A value of `spread` that was computed from `inputs` (it has a gradient if one of them has)."""
+    grad = any(v.grad for values in inputs for v in locals_of(values))
+    return frozenset({Local(spread, grad=grad, **changes)})  # type: ignore[arg-type]
+
+
+def spreads(values: Values) -> set[Spread]:
+    return {v.spread for v in locals_of(values)}
+
+
+def combine(op: ast.operator, left: Values, right: Values, right_node: ast.expr) -> Values:
+    """The spread of `left op right`."""
+    a, b = spreads(left), spreads(right)
+    if not a and not b:
+        return UNKNOWN
+    if S.SHARD in a | b:
+        return local(S.SHARD, left, right)
+    if len(a) > 1 or len(b) > 1:
+        return local(S.MIXED, left, right)
+    first, second = next(iter(a), None), next(iter(b), None)
+    if isinstance(op, ast.Add | ast.Sub):
+        return _sum(first, second, left, right)
+    if isinstance(op, ast.Mult):
+        return _product(first, second, left, right)
+    if isinstance(op, ast.Div | ast.FloorDiv):
+        return _quotient(first, second, left, right, right_node)
+    return local(S.MIXED, left, right)
+
+
+def _sum(first: Spread | None, second: Spread | None, left: Values, right: Values) -> Values:
+    if first == second or second is None or first is None:
+        kind = first or second
+        if kind is S.RATIO and first == second:
+            kind = S.MIXED
+        if kind in {S.SUM, S.COUNT} and None in {first, second}:
+            # a constant offset does not add up over processes, but an accumulator's start value is no offset
+            kind = kind if kind is S.SUM else S.COUNT
+        assert kind is not None
+        return _same(kind, left, right)
+    if {first, second} == {S.SUM, S.COUNT}:
+        return local(S.SUM, left, right)
+    if {first, second} == {S.MEAN, S.RATIO}:
+        return local(S.MIXED, left, right)
+    return local(S.MIXED, left, right)
+
+
+def _product(first: Spread | None, second: Spread | None, left: Values, right: Values) -> Values:
+    if first is None or second is None:
+        return _same(first or second, left, right)  # type: ignore[arg-type]
+    if {first, second} == {S.MEAN, S.COUNT}:
+        return local(S.SUM, left, right)
+    return local(S.MIXED, left, right)
+
+
+def _quotient(first: Spread | None, second: Spread | None, left: Values, right: Values, right_node: ast.expr) -> Values:
+    if second is None:
+        assert first is not None
+        return _same(first, left, right)
+    if first is S.COUNT and second is S.COUNT:
+        return UNKNOWN
+    if first is S.SUM and second is S.COUNT:
+        return local(S.MEAN, left, right)
+    if first is S.SUM and second is S.SUM:
+        return local(S.RATIO, left, right, weight="{weight}", parts=(("weight", right_node),))
+    return local(S.MIXED, left, right)
+
+
+def _same(kind: Spread, left: Values, right: Values) -> Values:
+    ratio = next((v for v in (*locals_of(left), *locals_of(right)) if v.spread is kind is S.RATIO), None)
+    if ratio is not None:
+        return frozenset({replace(ratio, grad=any(v.grad for v in (*locals_of(left), *locals_of(right))))})
+    return local(kind, left, right)
+
+
+def reduces_rows(dims: list[object] | None) -> bool:
+    """Whether a reduction over `dims` (None: all) runs over dimension 0."""
+    return dims is None or 0 in dims
+
+
+def tensor_method(name: str, base: Values, dims: list[object] | None, inputs: list[Values]) -> Values:
+    """The spread of `base.name(...)`, where `dims` are the literal dimensions of a reduction (None: none given)."""
+    kinds = spreads(base)
+    if S.SHARD in kinds:
+        return _shard_method(name, base, dims)
+    if not kinds:
+        shard = next((v for v in inputs if S.SHARD in spreads(v)), None)
+        return local(S.SHARD, shard) if shard is not None else UNKNOWN
+    if name in catalog.NONLINEAR and name not in {"float"}:
+        return local(S.MIXED, base)
+    return without_host(base)
+
+
+def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
+    if name in catalog.ROW_REDUCTIONS and reduces_rows(dims):
+        return local(Spread(catalog.ROW_REDUCTIONS[name]), base)
+    if name in catalog.OTHER_REDUCTIONS and dims is None and name not in {"argmax", "argmin"}:
+        return local(S.MIXED, base)
+    if name in {"to", "cuda"}:
+        return frozenset(replace(v, host=False, output=False) for v in locals_of(base))
+    if name in {"cpu", "detach", "clone", "float", "long", "items", "values", "get", "pop"}:
+        return frozenset(locals_of(base))
+    return local(S.SHARD, base)
+
+
+def without_host(values: Values) -> Values:
+    return frozenset(replace(v, host=False) if isinstance(v, Local) else v for v in values)
+
+
+def loss_spread(name: str, reduction: object, inputs: list[Values]) -> Values:
+    """The spread of a library loss `name` on `inputs` with `reduction`."""
+    if not any(S.SHARD in spreads(v) for v in inputs):
+        return UNKNOWN
+    if reduction == "sum":
+        return local(S.SUM, *inputs)
+    if reduction == "none":
+        return local(S.SHARD, *inputs)
+    return local(S.MEAN, *inputs)

@@ -1,0 +1,85 @@
+"""The pipeline: project -> facts -> plan -> rewritten files -> gate -> result."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from accel_migrate.context import Context
+from accel_migrate.dialects import DIALECTS
+from accel_migrate.edits import AddImport, DropImportIfUnused, Edit
+from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.home import find_home
+from accel_migrate.facts.interpret import gather_facts
+from accel_migrate.gate import objection
+from accel_migrate.plan import Plan, make_plan
+from accel_migrate.project import Project
+from accel_migrate.refusals import reason_to_refuse
+from accel_migrate.result import FileChange, Options, Result
+from accel_migrate.source import Source
+from accel_migrate.suppress import is_suppressed, suppressions
+
+
+def migrate(project: Project, options: Options) -> Result:
+    """The migration of `project`; what must not be written is refused."""
+    result = _migrate(project, options)
+    if result.status != "changed":
+        return result
+    problem = objection(project, result.changes, lambda changed: _migrate(changed, options))
+    return Result(project, "refused", problem, findings=result.findings) if problem else result
+
+
+def _migrate(project: Project, options: Options) -> Result:
+    facts = gather_facts(project)
+    refusal = reason_to_refuse(facts)
+    if refusal is not None:
+        return Result(project, refusal.status, refusal.reason, findings=refusal.findings, explanation=explain(facts))
+    home = find_home(facts)
+    assert home is not None
+    context = Context(facts, options, DIALECTS[options.target], home)
+    plan = _without_suppressed(make_plan(context, options), facts.sources)
+    changes = [FileChange(source, after, edits) for source, edits, after in _rewritten(plan)]
+    status = "changed" if changes else "unchanged"
+    return Result(project, status, "" if changes else "nothing to change", changes, plan.findings, [], context.notes, explain(facts))
+
+
+def _without_suppressed(plan: Plan, sources: list[Source]) -> Plan:
+    tables = {source: suppressions(source) for source in sources}
+    plan.edits = [e for e in plan.edits if not is_suppressed(e, tables[e.source])]
+    plan.findings = [f for f in plan.findings if not is_suppressed(f, tables[f.source])]
+    return plan
+
+
+def _rewritten(plan: Plan) -> list[tuple[Source, list[Edit], str]]:
+    from accel_migrate.rewrite import rewrite
+
+    by_source: dict[Source, list[Edit]] = defaultdict(list)
+    for edit in plan.edits:
+        by_source[edit.source].append(edit)
+    result = []
+    for source, edits in by_source.items():
+        if all(isinstance(e, AddImport | DropImportIfUnused) for e in edits):
+            continue
+        after = rewrite(source, edits)
+        if after != source.text:
+            result.append((source, edits, after))
+    return result
+
+
+def explain(facts: Facts) -> str:
+    """Who was taken for what, one line each."""
+    lines: dict[str, None] = {}
+    for binding in facts.bindings:
+        roles = sorted({role.value for v in binding.values if (role := facts.role(v)) is not None})
+        lines[f"{binding.scope.source.path}:{binding.statement.lineno}: `{ast.unparse(binding.target)}` is a {' or '.join(roles)}"] = None
+    for loop in facts.loops.values():
+        if isinstance(loop.node, ast.For):
+            kind = "training" if loop.trains else "evaluation"
+            lines[f"{loop.scope.source.path}:{loop.node.lineno}: loop over a loader ({kind})"] = None
+    for backward in facts.backwards.values():
+        spread = ", ".join(sorted({str(v) for v in backward.values if hasattr(v, "spread")})) or "unknown"
+        lines[f"{backward.scope.source.path}:{backward.call.lineno}: backward of `{ast.unparse(backward.loss)}` ({spread} over the batch)"] = None
+    for conversion in facts.conversions.values():
+        spread = ", ".join(sorted({str(v) for v in conversion.values if hasattr(v, "spread")}))
+        lines[f"{conversion.scope.source.path}:{conversion.value.lineno}: `{ast.unparse(conversion.value)}` is a local {spread}"] = None
+    return "\n".join(lines)

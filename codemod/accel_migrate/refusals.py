@@ -1,0 +1,69 @@
+"""Programs that are not migrated, and why."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from accel_migrate.edits import Finding
+from accel_migrate.facts import catalog
+from accel_migrate.facts.classes import ancestry
+from accel_migrate.facts.facts import Facts
+from accel_migrate.result import Status
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`unchanged` where nothing needs to be done, else `refused`."""
+
+    status: Status
+    reason: str
+    findings: list[Finding] = field(default_factory=list)
+
+
+def reason_to_refuse(facts: Facts) -> Refusal | None:
+    """Why the program is left alone; None if it can be migrated."""
+    imported = _imported(facts)
+    if not facts.sources or not any(name.split(".")[0] == "torch" for name in imported):
+        return _without_torch(imported)
+    if any(name in {"accelerate.Accelerator", "accel_runtime.Accelerator"} for name in facts.external.values()):
+        return Refusal("unchanged", "already accelerated: it makes an Accelerator")
+    framework = _framework(facts, imported)
+    if framework is not None:
+        return framework
+    if not facts.backwards:
+        return Refusal("refused", "no training loop found: nothing calls backward()")
+    if not any(b.with_loader for b in facts.backwards.values()):
+        return Refusal("refused", "no data parallel meaning: it trains without a data loader, so there is no batch to share out")
+    if not facts.optimized:
+        return Refusal("refused", "no optimizer from torch.optim found: nothing says which models are trained")
+    return None
+
+
+def _without_torch(imported: set[str]) -> Refusal:
+    for name in sorted(imported):
+        if name.startswith(catalog.LIGHTNING_PREFIXES):
+            return Refusal("refused", "Lightning runs the training loop: set devices and strategy on its Trainer instead")
+    return Refusal("refused", "not a PyTorch training script: torch is not imported")
+
+
+def _imported(facts: Facts) -> set[str]:
+    names: set[str] = set()
+    for _, node in facts.nodes(ast.Import, ast.ImportFrom):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif node.module and not node.level:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            names.add(node.module)
+    return names
+
+
+def _framework(facts: Facts, imported: set[str]) -> Refusal | None:
+    called = set(facts.external.values())
+    classes = {base for node in facts.bases for base in ancestry(facts, node) if isinstance(base, str)}
+    if not facts.backwards:
+        if any(n.startswith(catalog.LIGHTNING_PREFIXES) for n in called | classes):
+            return Refusal("refused", "Lightning runs the training loop: set devices and strategy on its Trainer instead")
+        if any(n.startswith(catalog.HF_TRAINERS) for n in called | classes):
+            return Refusal("refused", "the Hugging Face Trainer runs the training loop and accelerates it itself: start it with torchrun")
+    return None

@@ -1,0 +1,183 @@
+"""The accelerator is made where the device was chosen, and passed to where it is needed.
+
+`device = torch.device(...)` becomes the accelerator. A device variable whose uses all vanish goes; otherwise it reads
+`accelerator.device`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.access import NAME
+from accel_migrate.context import Context
+from accel_migrate.edits import AddImport, DeleteStatement, Edit, Finding, InsertBefore, ReplaceExpression, ReplaceStatement
+from accel_migrate.facts import catalog
+from accel_migrate.facts.home import DeviceChoice
+from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.values import Role
+from accel_migrate.plan import Plan
+
+ID = "accelerator"
+TITLE = "Make the accelerator where the device was chosen"
+WHY = "the accelerator knows the processes and their devices"
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    """The accelerator itself is placed in `finish`, when all its uses are known."""
+    yield AddImport(source=context.home.source, rule=ID, why=WHY, module=context.dialect.module, names=("Accelerator",))
+
+
+def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
+    yield from context.accelerator.edits()
+    yield from _renamed_parameters(context, plan)
+    yield from _create(context, plan)
+    for choice in context.home.others:
+        if not plan.is_removed(choice.statement):
+            yield from _device_line(context, plan, choice, keep=True)
+    yield from _leftovers(context, plan)
+
+
+def _renamed_parameters(context: Context, plan: Plan) -> Iterator[Edit]:
+    """In a function whose device parameter became the accelerator, the remaining uses read its device."""
+    for function, device in context.accelerator.parameters.items():
+        if device is None:
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and node.id == device.arg and isinstance(node.ctx, ast.Load) and not plan.is_removed(node):
+                yield context.replace(ID, node, f"{NAME}.device", WHY)
+
+
+def _create(context: Context, plan: Plan) -> Iterator[Edit]:
+    home = context.home
+    name = f"{_self(home.scope)}.{NAME}" if home.attribute else NAME
+    line = f"{name} = Accelerator({_arguments(context)})"
+    anchor = _place(context, plan)
+    choice = home.device
+    if choice is None:
+        yield InsertBefore(source=home.source, rule=ID, why=WHY, node=anchor, template=line)
+        return
+    device_line = _device_text(context, plan, choice, name)
+    if anchor is choice.statement:
+        template = line if device_line is None else f"{line}\n{device_line}"
+        yield ReplaceStatement(source=home.source, rule=ID, why=WHY, node=anchor, template=template)
+    else:
+        yield InsertBefore(source=home.source, rule=ID, why=WHY, node=anchor, template=line)
+        yield from _device_line(context, plan, choice, keep=False)
+
+
+def _self(scope: Scope) -> str:
+    return scope.node.args.args[0].arg  # type: ignore[attr-defined]
+
+
+def _arguments(context: Context) -> str:
+    settings = dict(context.settings)
+    if context.home.cpu:
+        settings["cpu"] = context.home.cpu
+    settings["split_batches"] = "True"
+    order = ("cpu", "mixed_precision", "gradient_accumulation_steps", "split_batches")
+    return ", ".join(f"{key}={settings[key]}" for key in order if key in settings)
+
+
+def _place(context: Context, plan: Plan) -> ast.stmt:
+    """The statement at which the accelerator is made: the device choice, or an earlier one that needs it already."""
+    home = context.home
+    anchor = _at_level(context, home.anchor)
+    block = context.facts.block(anchor)
+    first = anchor
+    for node in context.accelerator.uses:
+        statement = _in_block(context, node, block)
+        if statement is not None and statement.lineno < first.lineno and not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            first = statement
+    return first
+
+
+def _at_level(context: Context, statement: ast.stmt) -> ast.stmt:
+    """`statement`, or the compound statement of the home's own body (or main guard) around it."""
+    while True:
+        parent = context.facts.parents[statement]
+        if isinstance(parent, ast.If) and "__name__" in ast.unparse(parent.test):
+            return statement
+        if not isinstance(parent, ast.stmt) or isinstance(parent, ast.FunctionDef | ast.ClassDef):
+            return statement
+        statement = parent
+
+
+def _in_block(context: Context, node: ast.AST, block: list[ast.stmt]) -> ast.stmt | None:
+    ids = {id(s) for s in block}
+    for current in (node, *context.facts.ancestors(node)):
+        if id(current) in ids:
+            return current  # type: ignore[return-value]
+    return None
+
+
+# -- the device variable ----------------------------------------------------------------------------
+def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
+    """Reads of the device variable that no other edit removes."""
+    text = ast.unparse(choice.target)
+    attribute = choice.target.attr if isinstance(choice.target, ast.Attribute) else None
+    found = []
+    for _, node in context.facts.nodes(ast.Name, ast.Attribute):
+        if not isinstance(node.ctx, ast.Load) or plan.is_removed(node):  # type: ignore[attr-defined]
+            continue
+        same = isinstance(node, ast.Attribute) and node.attr == attribute if attribute else (
+            isinstance(node, ast.Name) and node.id == text and context.facts.scope(node).owner(text) is choice.scope
+        )
+        if same and context.facts.has_role(node, Role.DEVICE):
+            found.append(node)
+    return found
+
+
+def _device_text(context: Context, plan: Plan, choice: DeviceChoice, name: str) -> str | None:
+    """`device = accelerator.device`, where the variable is still read; single reads are edited in place instead."""
+    uses = _uses(context, plan, choice)
+    here = [n for n in uses if context.facts.scope(n) is choice.scope]
+    if not uses:
+        return None
+    if len(uses) == 1 and len(here) == 1:
+        plan.add(ReplaceExpression(source=context.source(here[0]), rule=ID, why=WHY, node=here[0], template=f"{name}.device"))
+        return None
+    return f"{ast.unparse(choice.target)} = {name}.device"
+
+
+def _device_line(context: Context, plan: Plan, choice: DeviceChoice, keep: bool) -> Iterator[Edit]:
+    source = context.source(choice.statement)
+    text, imports = context.say_anywhere("@accelerator@", choice.statement, ID)
+    line = _device_text(context, plan, choice, text)
+    if line is None:
+        yield DeleteStatement(source=source, rule=ID, why=WHY, node=choice.statement)
+    else:
+        yield ReplaceStatement(source=source, rule=ID, why=WHY, node=choice.statement, template=line)
+        yield from imports
+
+
+def _leftovers(context: Context, plan: Plan) -> Iterator[Edit]:
+    """Variables that only told whether there are devices, and are no longer read."""
+    for source, node in context.facts.nodes(ast.Assign):
+        assert isinstance(node, ast.Assign)
+        if len(node.targets) != 1 or plan.is_removed(node) or not _only_asks(context, node.value):
+            continue
+        target = node.targets[0]
+        if isinstance(target, ast.Name | ast.Attribute) and not _is_read(context, plan, node, target):
+            yield DeleteStatement(source=source, rule=ID, why="no longer read", node=node)
+
+
+def _only_asks(context: Context, value: ast.expr) -> bool:
+    """Whether `value` asks for devices and has no effect."""
+    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)]
+    return bool(calls) and all(context.facts.external.get(c) in catalog.AVAILABILITY for c in calls)
+
+
+def _is_read(context: Context, plan: Plan, assign: ast.Assign, target: ast.expr) -> bool:
+    text = ast.unparse(target)
+    if any(text in {ast.unparse(n) for n in ast.walk(ast.parse(e, mode="eval")) if isinstance(n, ast.Name | ast.Attribute)}
+           for e in [context.home.cpu, *context.settings.values()] if e):  # fmt: skip
+        return True
+    reads = 0
+    for _, node in context.facts.nodes(ast.Name, ast.Attribute):
+        same = node.id == text if isinstance(node, ast.Name) and isinstance(target, ast.Name) else (
+            isinstance(node, ast.Attribute) and isinstance(target, ast.Attribute) and node.attr == target.attr
+        )
+        if same and isinstance(node.ctx, ast.Load) and not plan.is_removed(node):  # type: ignore[attr-defined]
+            reads += 1
+    return reads > 0

@@ -1,0 +1,93 @@
+"""`loss.backward()` becomes `accelerator.backward(loss)`.
+
+The accelerator weighs each process's mean by its share of the global batch. A summed loss says so, and a loss whose
+denominator is not the number of rows (`ignore_index`, class weights) passes its own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.access import Unreachable
+from accel_migrate.context import Context
+from accel_migrate.edits import Edit, Finding, Severity
+from accel_migrate.facts.facts import Backward
+from accel_migrate.facts.values import Local, Spread, spread_of
+
+ID = "backward"
+TITLE = "Run the backward pass through the accelerator"
+WHY = "gradients are averaged over processes, each weighted by its share of the batch"
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    for backward in context.facts.backwards.values():
+        if backward.with_loader:
+            yield from _rewrite(context, backward)
+
+
+def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
+    call, spread = backward.call, spread_of(backward.values)
+    parts: dict[str, ast.AST] = {"x": backward.loss}
+    template = "@accelerator@.backward({x})"
+    if spread is Spread.SUM:
+        template = context.dialect.backward_sum
+    elif spread is Spread.RATIO:
+        weight = weight_template(context, backward.values, call)
+        if weight is None:
+            yield unknown_denominator(context, call, "the gradient")
+        else:
+            template = context.dialect.backward_weighted.replace("{w}", weight[0])
+            parts |= weight[1] if "{w}" in context.dialect.backward_weighted else {}
+    elif spread is Spread.MIXED:
+        yield _mixed(context, call)
+    try:
+        template = context.say(template, call)
+    except Unreachable:
+        yield out_of_reach(context, call)
+        return
+    extra = [f"{k.arg}={{k{i}}}" if k.arg else f"**{{k{i}}}" for i, k in enumerate(call.keywords)]
+    extra += ["gradient={g}"] if call.args else []
+    parts |= {f"k{i}": k.value for i, k in enumerate(call.keywords)} | ({"g": call.args[0]} if call.args else {})
+    if extra:
+        template = f"{template[:-1]}, {', '.join(extra)})"
+    yield context.replace(ID, call, template, WHY, **parts)
+
+
+def weight_template(context: Context, values: frozenset, at: ast.AST) -> tuple[str, dict[str, ast.AST]] | None:
+    """The local denominator of a weighted mean as an expression at `at`; None where it cannot be written down there."""
+    found = next((v for v in values if isinstance(v, Local) and v.weight), None)
+    if found is None:
+        return None
+    scope = context.facts.scope(at)
+    for _, part in found.parts:
+        for name in ast.walk(part):
+            if isinstance(name, ast.Name) and scope.owner(name.id) is not context.facts.scope(part).owner(name.id):
+                return None
+            if isinstance(name, ast.Call):
+                return None
+    return found.weight, dict(found.parts)
+
+
+def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:
+    return Finding(
+        source=context.source(node), node=node, rule="weighted-mean", severity=Severity.WARNING,
+        message=f"this loss is a mean over something else than rows; with equal weights per process {what} differs slightly",
+        advice="pass the local denominator: accelerator.backward(loss, weight=n) with n tokens or summed class weights",
+    )  # fmt: skip
+
+
+def _mixed(context: Context, node: ast.AST) -> Finding:
+    return Finding(
+        source=context.source(node), node=node, rule="mixed-reduction", severity=Severity.WARNING,
+        message="this loss mixes sums and means over the batch (or is a root of a mean): no single weight makes it global",
+        advice="bring all its terms to one reduction, or call accelerator.backward on each term with its own reduction",
+    )  # fmt: skip
+
+
+def out_of_reach(context: Context, node: ast.AST) -> Finding:
+    return Finding(
+        source=context.source(node), node=node, rule="out-of-reach", severity=Severity.ERROR,
+        message="the accelerator cannot be passed to here: the callers of this function are not all known",
+        advice="give this function (or its class) an `accelerator` argument and use it here",
+    )  # fmt: skip

@@ -1,0 +1,118 @@
+"""Moves of batches and models to the device vanish: `prepare` and the prepared loader see to them.
+
+Other moves name the accelerator's device instead of CUDA.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.context import Context
+from accel_migrate.edits import DeleteStatement, Edit, Finding
+from accel_migrate.facts.values import Literal, Role, Values
+
+ID = "device-moves"
+TITLE = "Leave moving models and batches to the accelerator"
+WHY = "prepared models and batches are on the accelerator's device already"
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    removed: set[ast.Call] = set()
+    for call, (base, name) in context.facts.methods.items():
+        if name in {"to", "cuda"} and isinstance(call.func, ast.Attribute) and (name == "cuda" or _names_device(context, call)):
+            if _handled(context, base):
+                removed.add(call)
+            elif name == "cuda":
+                yield from _rename(context, call)
+    for call in removed:
+        yield from _drop(context, call, removed)
+    for call in context.calls_of("torch.cuda.set_device"):
+        statement = context.facts.statement(call)
+        yield DeleteStatement(source=context.source(call), rule=ID, why="the accelerator picks the device", node=statement)
+
+
+def _handled(context: Context, base: Values) -> bool:
+    """Whether everything in `base` is a prepared model, or comes out of a prepared loader as it is."""
+    facts = context.facts
+    known = [v for v in base if facts.role(v) is Role.MODEL or hasattr(v, "spread")]
+    if not known or len(known) < len([v for v in base if not isinstance(v, Literal)]):
+        return False
+    return all(v.host if hasattr(v, "spread") else v.site in context.trained for v in known)  # type: ignore[union-attr]
+
+
+def _names_device(context: Context, call: ast.Call) -> bool:
+    """Whether the arguments of `.to(...)` name a device (and not only a type or another tensor)."""
+    candidates = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
+    for node in candidates:
+        if context.facts.has_role(node, Role.DEVICE):
+            return not (isinstance(node, ast.Constant) and node.value == "cpu")
+        text = ast.unparse(node).lower()
+        if isinstance(node, ast.Name | ast.Attribute) and ("device" in text or text in {"dev", "gpu", "args.gpu"}):
+            return True
+    return False
+
+
+def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[Edit]:
+    assert isinstance(call.func, ast.Attribute)
+    statement = context.facts.statement(call)
+    source = context.source(call)
+    if isinstance(statement, ast.Expr) and statement.value is call:
+        yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
+    elif _becomes_identity(statement, removed):
+        yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
+    elif _inside_comprehension(context, call):
+        return
+    else:
+        kept = [a for a in call.args[1:] if isinstance(a, ast.Attribute)]
+        template = "{x}.to({dtype})" if kept else "{x}"
+        yield context.replace(ID, call, template, WHY, x=call.func.value, **({"dtype": kept[0]} if kept else {}))
+
+
+def _inside_comprehension(context: Context, call: ast.Call) -> bool:
+    """`[t.to(device) for t in batch]` without the move would be a strange copy; the move is harmless."""
+    parent = context.facts.parents[call]
+    return isinstance(parent, ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.SetComp)
+
+
+def _becomes_identity(statement: ast.stmt, removed: set[ast.Call]) -> bool:
+    """Whether `statement` assigns something to itself once the moves are gone."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return all(_same(t, v, removed) for t, v in zip(target.elts, value.elts, strict=True))
+    return _same(target, value, removed)
+
+
+def _same(target: ast.expr, value: ast.expr, removed: set[ast.Call]) -> bool:
+    if isinstance(value, ast.DictComp | ast.ListComp):
+        return _copies(target, value, removed)
+    while isinstance(value, ast.Call) and value in removed:
+        assert isinstance(value.func, ast.Attribute)
+        value = value.func.value
+    return ast.unparse(target) == ast.unparse(value)
+
+
+def _copies(target: ast.expr, value: ast.DictComp | ast.ListComp, removed: set[ast.Call]) -> bool:
+    """`batch = {k: v.to(device) for k, v in batch.items()}`."""
+    generator = value.generators[0]
+    if len(value.generators) > 1 or generator.ifs:
+        return False
+    if isinstance(value, ast.ListComp):
+        return _same(generator.target, value.elt, removed) and ast.unparse(generator.iter) == ast.unparse(target)
+    pair = generator.target
+    return (
+        isinstance(pair, ast.Tuple) and len(pair.elts) == 2
+        and _same(pair.elts[0], value.key, removed) and _same(pair.elts[1], value.value, removed)
+        and ast.unparse(generator.iter) == f"{ast.unparse(target)}.items()"
+    )  # fmt: skip
+
+
+def _rename(context: Context, call: ast.Call) -> Iterator[Edit]:
+    """`x.cuda()` of something that is not prepared becomes `x.to(accelerator.device)`."""
+    assert isinstance(call.func, ast.Attribute)
+    text, imports = context.say_anywhere("@accelerator@.device", call, ID)
+    keywords = "".join(f", {k.arg}={ast.unparse(k.value)}" for k in call.keywords if k.arg == "non_blocking")
+    yield context.replace(ID, call, f"{{x}}.to({text}{keywords})", "one device per process", x=call.func.value)
+    yield from imports

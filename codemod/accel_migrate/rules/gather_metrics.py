@@ -1,0 +1,186 @@
+"""Numbers that are shown, compared or kept are those of the global batch.
+
+Evaluation loops gather outputs and targets right after the forward pass, so that every line below stays. Elsewhere the
+value is reduced where it leaves the tensors: a mean by `global_mean`, a sum by `global_sum`, a number of rows by
+`global_len`, rows by `gather_for_metrics`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.access import Unreachable
+from accel_migrate.context import Context
+from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
+from accel_migrate.facts.facts import Conversion, Gather
+from accel_migrate.facts.values import Spread, locals_of, spread_of
+from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
+
+ID = "gather-metrics"
+TITLE = "Show, compare and keep the numbers of the global batch"
+WHY = "each process sees only its own rows of the batch"
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    for gather in context.facts.gathers.values():
+        yield from _gather(context, gather)
+    for conversion in context.facts.conversions.values():
+        yield from _convert(context, conversion)
+
+
+# -- evaluation loops -------------------------------------------------------------------------------
+def _gather(context: Context, gather: Gather) -> Iterator[Edit | Finding]:
+    source = context.source(gather.statement)
+    parts: dict[str, ast.AST | Inner] = {}
+    names: list[str] = []
+    values: list[str] = []
+    for i, (call, name) in enumerate(gather.hoisted.items()):
+        names.append(name)
+        values.append(f"{{h{i}}}")
+        parts[f"h{i}"] = Inner(call)
+        yield context.replace(ID, call, name, WHY)
+    names += [*gather.names, *gather.paths.values()]
+    values += [*gather.names, *gather.paths]
+    right = values[0] if len(values) == 1 else f"({', '.join(values)})"
+    try:
+        call_text = context.say("@accelerator@.gather_for_metrics", gather.statement)
+    except Unreachable:
+        yield out_of_reach(context, gather.statement)
+        return
+    template = f"{', '.join(names)} = {call_text}({right})"
+    insert = InsertBefore if gather.hoisted else InsertAfter
+    yield insert(source=source, rule=ID, why=WHY, node=gather.statement, template=template, parts=parts)
+    yield from _rename_paths(context, gather)
+    yield from _back_to_host(context, gather)
+
+
+def _later(context: Context, gather: Gather) -> Iterator[ast.expr]:
+    """Expressions of the loop that are evaluated after the gather."""
+    loop = next(a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For))
+    border = gather.statement
+    begin = (border.lineno, border.col_offset) if gather.hoisted else (border.end_lineno, border.end_col_offset)
+    moved = {id(n) for call in gather.hoisted for n in ast.walk(call)}
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.expr) and (node.lineno, node.col_offset) >= begin and id(node) not in moved:
+                yield node
+
+
+def _rename_paths(context: Context, gather: Gather) -> Iterator[Edit]:
+    for node in _later(context, gather):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in gather.paths:
+            yield context.replace(ID, node, gather.paths[ast.unparse(node)], WHY)
+
+
+def _back_to_host(context: Context, gather: Gather) -> Iterator[Edit]:
+    """What the script left on the host is on the device now; it goes back where the host's copy was used."""
+    if context.home.device is None:
+        return
+    hosted = {n for n in gather.names if _is_hosted(context, gather, n)}
+    moved = {name: node for node in _later(context, gather) if isinstance(node, ast.Name) and (name := node.id)}
+    for node in _later(context, gather):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in hosted and _needs_host(context, node):
+            yield context.replace(ID, node, f"{node.id}.cpu()", "the prepared loader puts batches on the device")
+    del moved
+
+
+def _is_hosted(context: Context, gather: Gather, name: str) -> bool:
+    """Whether the loop never moves `name` (or what it is unpacked from) to the device."""
+    loop = next(a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For))
+    stores = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    found = [v for store in stores for v in context.locals(store)]
+    return bool(found) and all(v.host for v in found)
+
+
+def _needs_host(context: Context, node: ast.Name) -> bool:
+    """Whether `node` meets an array or a tensor on the host."""
+    parent = context.facts.parents[node]
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in {"numpy", "__array__"}
+    if isinstance(parent, ast.Compare | ast.BinOp):
+        others = [n for n in ast.walk(parent) if isinstance(n, ast.Attribute) and n.attr in {"cpu", "numpy"}]
+        return bool(others)
+    return False
+
+
+# -- single values -----------------------------------------------------------------------------------
+def _convert(context: Context, conversion: Conversion) -> Iterator[Edit | Finding]:
+    if context.in_model(conversion.value):
+        return
+    spread = spread_of(conversion.values)
+    if spread is Spread.COUNT:
+        yield from _counts(context, conversion)
+        return
+    parts: dict[str, ast.AST] = {"x": conversion.value}
+    template = _template(context, conversion, spread)
+    if template is None:
+        yield _no_formula(context, conversion)
+        return
+    if spread is Spread.RATIO:
+        weight = weight_template(context, conversion.values, conversion.value)
+        if weight is None:
+            yield unknown_denominator(context, conversion.value, "this figure")
+        elif context.dialect.exact:
+            template = template.replace("{x}", f"{{x}}, weight={weight[0]}")
+            parts |= weight[1]
+    try:
+        template = context.say(template, conversion.value)
+    except Unreachable:
+        yield out_of_reach(context, conversion.value)
+        return
+    yield context.replace(ID, conversion.value, template, WHY, **parts)
+
+
+def _template(context: Context, conversion: Conversion, spread: Spread | None) -> str | None:
+    if spread in {Spread.MEAN, Spread.RATIO}:
+        return context.dialect.global_mean
+    if spread is Spread.SUM:
+        return context.dialect.global_sum
+    if spread is Spread.SHARD:
+        return "@accelerator@.gather_for_metrics({x})"
+    return None
+
+
+def _counts(context: Context, conversion: Conversion) -> Iterator[Edit | Finding]:
+    """Inside the expression, each number of local rows becomes that of the global batch."""
+    for node in _count_leaves(context, conversion.value):
+        measured = _measured(node)
+        template, parts = (context.dialect.global_len, {"x": measured if measured is not None and context.dialect.exact else node})
+        try:
+            yield context.replace(ID, node, context.say(template, node), WHY, **parts)
+        except Unreachable:
+            yield out_of_reach(context, node)
+
+
+def _count_leaves(context: Context, node: ast.expr) -> Iterator[ast.expr]:
+    if not any(v.spread is Spread.COUNT for v in context.locals(node)):
+        return
+    if isinstance(node, ast.BinOp):
+        yield from _count_leaves(context, node.left)
+        yield from _count_leaves(context, node.right)
+    elif node not in context.facts.conversions or node is not None:
+        yield node
+
+
+def _measured(node: ast.expr) -> ast.expr | None:
+    """`x` of `len(x)`, `x.size(0)` and `x.shape[0]`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
+        return node.args[0]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+        return node.func.value
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        return node.value.value
+    return None
+
+
+def _no_formula(context: Context, conversion: Conversion) -> Finding:
+    node = conversion.value
+    return Finding(
+        source=context.source(node), node=node, rule="local-figure", severity=Severity.WARNING,
+        message=f"`{ast.unparse(node)[:60]}` is computed from this process's rows only",
+        advice="gather what it is computed from first: accelerator.gather_for_metrics(...)",
+    )  # fmt: skip
+
+
+__all__ = ["ID", "TITLE", "WHY", "apply", "locals_of"]

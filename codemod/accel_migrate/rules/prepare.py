@@ -1,0 +1,215 @@
+"""Models, optimizers, loaders and schedulers are prepared: together, after the last of them is made.
+
+A model is prepared if its parameters, or those of a part, went into an optimizer; a loader, if batches from it reach a
+model or a backward pass.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accel_migrate.access import Unreachable
+from accel_migrate.context import Context
+from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, ReplaceExpression
+from accel_migrate.facts.facts import Binding
+from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.values import Instance, Made, Role
+from accel_migrate.rules.backward import out_of_reach
+
+ID = "prepare"
+TITLE = "Prepare models, optimizers, loaders and schedulers"
+WHY = "prepared objects are cut, synchronised and moved by the accelerator"
+ORDER = (Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER)
+
+
+@dataclass(eq=False)
+class Variable:
+    """A name or attribute that holds something to prepare, and the last statement that binds it."""
+
+    text: str
+    role: Role
+    sites: set[ast.AST]
+    scope: Scope
+    bindings: list[Binding] = field(default_factory=list)
+
+    @property
+    def order(self) -> int:
+        return self.bindings[0].order
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    wanted = prepared_sites(context)
+    variables = _choose(context, _variables(context, wanted), wanted)
+    groups: dict[tuple[Scope, tuple[ast.stmt, ...]], list[Variable]] = defaultdict(list)
+    for variable in variables:
+        groups[variable.scope, variable.bindings[-1].loops].append(variable)
+    for (scope, loops), group in groups.items():
+        yield from _prepare(context, scope, loops, group)
+    covered = {site for variable in variables for site in variable.sites}
+    for site, role in wanted.items():
+        if site not in covered and isinstance(site, ast.Call):
+            yield from _in_place(context, site, role)
+
+
+def prepared_sites(context: Context) -> dict[ast.AST, Role]:
+    """Where everything that must be prepared is made -> its role."""
+    facts = context.facts
+    models = {s for s in context.trained if not (facts.parts_of.get(s, set()) & context.trained)}
+    sites: dict[ast.AST, Role] = dict.fromkeys(models, Role.MODEL)
+    used = {f.node for f in facts.loops.values() if f.trains} | {c for f in facts.forwards.values() for c in f.contexts if c is not None}
+    loaders = {v for loop in facts.loops.values() if loop.node in used for v in loop.loaders}
+    for values in facts.values.values():
+        for value in values:
+            role = facts.role(value)
+            if role in {Role.OPTIMIZER, Role.SCHEDULER} or (role is Role.LOADER and (value in loaders or not facts.loops)):
+                sites[value.site] = role  # type: ignore[union-attr]
+    return sites
+
+
+def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:
+    found: dict[tuple[Scope, str], Variable] = {}
+    for binding in context.facts.bindings:
+        if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement):
+            continue
+        sites = {v.site for v in binding.values if isinstance(v, Made | Instance) and v.site in wanted}
+        roles = {wanted[s] for s in sites}
+        if len(roles) != 1:
+            continue
+        text = ast.unparse(binding.target)
+        variable = found.setdefault((binding.scope, text), Variable(text, roles.pop(), set(), binding.scope))
+        variable.sites |= sites
+        if all(b.statement is not binding.statement for b in variable.bindings):
+            variable.bindings.append(binding)
+    return list(found.values())
+
+
+def _choose(context: Context, variables: list[Variable], wanted: dict[ast.AST, Role]) -> list[Variable]:
+    """For each object the variables in which it is prepared: in the scope that has the accelerator, else the first."""
+    chosen: list[Variable] = []
+    ranked = sorted(variables, key=lambda v: (not _has_accelerator(context, v), v.order))
+    owner: dict[ast.AST, Scope] = {}
+    for variable in ranked:
+        if any(owner.get(site, variable.scope) is not variable.scope for site in variable.sites):
+            continue
+        if _is_alias(context, variable, chosen):
+            continue
+        for site in variable.sites:
+            owner[site] = variable.scope
+        chosen.append(variable)
+    return sorted(chosen, key=lambda v: v.order)
+
+
+def _has_accelerator(context: Context, variable: Variable) -> bool:
+    home = context.home
+    if home.attribute:
+        return variable.scope.enclosing_class is not None and variable.scope.enclosing_class is home.scope.enclosing_class
+    scope: Scope | None = variable.scope
+    while scope is not None:
+        if scope is home.scope:
+            return True
+        scope = scope.parent
+    return False
+
+
+def _is_alias(context: Context, variable: Variable, chosen: list[Variable]) -> bool:
+    """Whether `variable` is another name for an object that is prepared already (`best = model`, a deep copy)."""
+    others = [v for v in chosen if v.scope is variable.scope and v.sites & variable.sites]
+    if not others:
+        return False
+    value = getattr(variable.bindings[0].statement, "value", None)
+    target = getattr(variable.bindings[0].statement, "targets", [None])[0]
+    if value is None or isinstance(target, ast.Tuple):
+        return False
+    names = {ast.unparse(n) for n in ast.walk(value) if isinstance(n, ast.Name | ast.Attribute)}
+    return any(other.text in names for other in others)
+
+
+# -- placing --------------------------------------------------------------------------------------------
+def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group: list[Variable]) -> Iterator[Edit | Finding]:
+    """One call after the last statement that makes (or restores) one of them, in the block that holds them all."""
+    container = loops[-1] if loops else scope.node
+    blocks: dict[int, tuple[list[ast.stmt], list[Variable]]] = {}
+    for variable in group:
+        block = _block_for(context, container, variable)
+        blocks.setdefault(id(block), (block, []))[1].append(variable)
+    for block, variables in blocks.values():
+        anchor = _anchor(context, block, variables)
+        names = ", ".join(v.text for role in ORDER for v in variables if v.role is role)
+        try:
+            call = context.say("@accelerator@.prepare", anchor)
+        except Unreachable:
+            yield out_of_reach(context, anchor)
+            continue
+        template = f"{names} = {call}({names})"
+        indent = anchor.col_offset
+        if indent + len(template) > 100 and "," in names:
+            template = f"{names} = {call}(\n    {names}\n)"
+        yield InsertAfter(source=context.source(anchor), rule=ID, why=WHY, node=anchor, template=template)
+
+
+def _block_for(context: Context, container: ast.AST, variable: Variable) -> list[ast.stmt]:
+    """The outermost block inside `container` in which `variable` is surely bound after its bindings."""
+    facts = context.facts
+    statement = variable.bindings[-1].statement
+    block = facts.block(statement)
+    while (parent := facts.parents[statement]) is not container and isinstance(parent, ast.stmt):
+        if isinstance(parent, ast.If) and not _bound_anyway(variable, parent) and not _is_main_guard(parent):
+            break
+        if _is_main_guard(parent):
+            break
+        statement = parent
+        block = facts.block(statement)
+    return block
+
+
+def _is_main_guard(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+
+
+def _bound_anyway(variable: Variable, node: ast.If) -> bool:
+    """Whether `variable` is bound also if `node`'s condition is false: before it, or in each of its branches."""
+    lines = [b.statement.lineno for b in variable.bindings]
+    if min(lines) < node.lineno:
+        return True
+    return bool(node.orelse) and any(s.lineno <= line <= (s.end_lineno or 0) for s in node.orelse for line in lines)
+
+
+def _anchor(context: Context, block: list[ast.stmt], variables: list[Variable]) -> ast.stmt:
+    """The last statement of `block` that binds one of the variables or loads a state into it, before their first use in a loop."""
+    texts = {v.text for v in variables}
+    statements = {id(b.statement) for v in variables for b in v.bindings}
+    last = 0
+    for index, statement in enumerate(block):
+        if any(id(node) in statements for node in ast.walk(statement)):
+            last = index
+    for index in range(last + 1, len(block)):
+        if _restores(block[index], texts):
+            last = index
+        elif isinstance(block[index], ast.For | ast.While | ast.FunctionDef | ast.ClassDef) or _calls_with(block[index], texts):
+            break
+    return block[last]
+
+
+def _restores(statement: ast.stmt, texts: set[str]) -> bool:
+    """Whether `statement` loads a state dict into one of the objects."""
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "load_state_dict" and any(t in ast.unparse(n.func.value) for t in texts)
+        for n in ast.walk(statement)
+    )
+
+
+def _calls_with(statement: ast.stmt, texts: set[str]) -> bool:
+    return any(isinstance(n, ast.Call) and any(ast.unparse(a) in texts for a in n.args) for n in ast.walk(statement))
+
+
+def _in_place(context: Context, site: ast.Call, role: Role) -> Iterator[Edit | Finding]:
+    """An object without a variable of its own is prepared where it is made."""
+    try:
+        call = context.say("@accelerator@.prepare", site)
+    except Unreachable:
+        yield out_of_reach(context, site)
+        return
+    yield ReplaceExpression(source=context.source(site), rule=ID, why=WHY, node=site, template=f"{call}({{x}})", parts={"x": Inner(site)})

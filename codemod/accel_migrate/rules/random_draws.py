@@ -1,0 +1,61 @@
+"""Random tensors shaped by the batch are drawn for the global batch, of which each process takes its rows.
+
+Otherwise all processes draw the same noise: their random streams are alike.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.access import Unreachable
+from accel_migrate.context import Context
+from accel_migrate.edits import AddImport, Edit, Finding, Severity
+from accel_migrate.facts import catalog
+from accel_migrate.facts.values import Spread
+
+ID = "random-draws"
+TITLE = "Draw batch-shaped noise for the global batch"
+WHY = "every process draws the global batch's noise and takes its rows"
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    for call, name in context.facts.external.items():
+        if (name in catalog.RANDOM_DRAWS and _has_count(context, call)) or (name in catalog.RANDOM_LIKES and _has_rows(context, call)):
+            yield from _draw(context, call)
+        elif name in catalog.BATCH_PERMUTATIONS and _has_count(context, call):
+            yield Finding(
+                source=context.source(call), node=call, rule="batch-permutation", severity=Severity.WARNING,
+                message="this permutes the rows of a batch: on N processes each permutes only its own rows",
+                advice="fine if any partner will do; for the same pairs as before, permute before the loader cuts the batch (collate_fn)",
+            )  # fmt: skip
+
+
+def _has_count(context: Context, call: ast.Call) -> bool:
+    sizes = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
+    sizes += [k.value for k in call.keywords if k.arg == "size"]
+    return any(v.spread is Spread.COUNT for size in sizes for v in context.locals(size))
+
+
+def _has_rows(context: Context, call: ast.Call) -> bool:
+    return bool(call.args) and context.is_batch(call.args[0])
+
+
+def _draw(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
+    if not context.dialect.draws:
+        yield Finding(
+            source=context.source(call), node=call, rule=ID, severity=Severity.INFO,
+            message="all processes draw the same noise here: their random streams are seeded alike",
+            advice="seed each process differently after the model is made: set_seed(seed, device_specific=True)",
+        )  # fmt: skip
+        return
+    try:
+        text, edits = context.say("@accelerator@.draw", call), []
+    except Unreachable:
+        text = "draw"
+        edits = [AddImport(source=context.source(call), rule=ID, module=context.dialect.module, names=("draw",))]
+    arguments = ", ".join(["{f}", *(f"{{a{i}}}" for i in range(len(call.args))), *(f"{k.arg}={{k{i}}}" for i, k in enumerate(call.keywords))])
+    parts: dict[str, ast.AST] = {"f": call.func}
+    parts |= {f"a{i}": a for i, a in enumerate(call.args)} | {f"k{i}": k.value for i, k in enumerate(call.keywords)}
+    yield context.replace(ID, call, f"{text}({arguments})", WHY, **parts)
+    yield from edits

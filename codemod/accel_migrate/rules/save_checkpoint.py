@@ -1,0 +1,74 @@
+"""Files of weights are written once, by the main process, in the format they had.
+
+`torch.save` becomes `accelerator.save`; the state dicts in it come through `get_state_dict`, which gives plain ones
+under every strategy. Loading stays as it is: prepared objects take the original's state dicts.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.access import Unreachable
+from accel_migrate.context import Context
+from accel_migrate.edits import Edit, Finding
+from accel_migrate.facts.values import Role
+from accel_migrate.rules.backward import out_of_reach
+
+ID = "save-checkpoint"
+TITLE = "Save on the main process only, in the same format"
+WHY = "one process writes; the state dicts are the original's"
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    saves = list(context.calls_of("torch.save"))
+    for call in saves:
+        try:
+            yield context.replace(ID, call.func, context.say("@accelerator@.save", call), WHY)
+        except Unreachable:
+            yield out_of_reach(context, call)
+    if saves:
+        yield from _state_dicts(context, saves)
+
+
+def _state_dicts(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
+    for call, (base, name) in context.facts.methods.items():
+        if name != "state_dict" or call.args or call.keywords or not isinstance(call.func, ast.Attribute):
+            continue
+        roles = {context.facts.role(v) for v in base}
+        if not _is_saved(context, call, saves):
+            continue
+        if Role.MODEL in roles and context.is_prepared(call.func.value):
+            template = context.dialect.model_state
+        elif Role.OPTIMIZER in roles:
+            template = context.dialect.optimizer_state
+        else:
+            continue
+        try:
+            text = context.say(template, call)
+        except Unreachable:
+            continue
+        if text != "{x}.state_dict()":
+            yield context.replace(ID, call, text, WHY, x=call.func.value)
+
+
+def _is_saved(context: Context, call: ast.Call, saves: list[ast.Call]) -> bool:
+    """Whether the state dict ends up in a file: written in the call, or by way of a variable or a helper function."""
+    if any(context.facts.inside(call, save) for save in saves):
+        return True
+    statement = context.facts.statement(call)
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        name = statement.targets[0].id
+        function = context.facts.function(call)
+        return any(
+            isinstance(n, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in n.args) and _saves(context, n, saves)
+            for n in ast.walk(function)
+        )
+    return any(isinstance(a, ast.Call) and a is not call and _saves(context, a, saves) for a in context.facts.ancestors(call))
+
+
+def _saves(context: Context, call: ast.Call, saves: list[ast.Call]) -> bool:
+    """Whether `call` saves, itself or through the function it calls."""
+    if call in saves:
+        return True
+    return any(context.facts.function(save) in context.facts.callees.get(call, ()) for save in saves)

@@ -1,0 +1,104 @@
+"""Seeding lines become one `set_seed`, where all streams get the same seed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.context import Context
+from accel_migrate.edits import AddImport, DeleteStatement, DropImportIfUnused, Edit, Finding, ReplaceStatement
+from accel_migrate.facts import catalog
+
+ID = "set-seed"
+TITLE = "Seed every stream in one line"
+WHY = "seeds Python, NumPy and PyTorch alike on every process"
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    calls = [c for c in context.calls_of(*catalog.SEEDERS) if _is_statement(context, c) and not _opaque(c)]
+    if not any(context.facts.external[c].startswith("torch") for c in calls):
+        return
+    if len({_seed(c) for c in calls}) > 1 and not _all_in_functions(context, calls):
+        return
+    for statements in _groups(context, calls):
+        yield from _rewrite(context, statements)
+
+
+def _is_statement(context: Context, call: ast.Call) -> bool:
+    parent = context.facts.parents[call]
+    return isinstance(parent, ast.Expr) and len(call.args) + len(call.keywords) == 1
+
+
+def _opaque(call: ast.Call) -> bool:
+    return not call.args
+
+
+def _seed(call: ast.Call) -> str:
+    return ast.unparse(call.args[0])
+
+
+def _all_in_functions(context: Context, calls: list[ast.Call]) -> bool:
+    """Whether each function seeds all its streams alike (a helper that takes the seed as its parameter)."""
+    by_function: dict[ast.AST, set[str]] = {}
+    for call in calls:
+        by_function.setdefault(context.facts.function(call), set()).add(_seed(call))
+    return all(len(seeds) == 1 for seeds in by_function.values()) and len(by_function) > 1
+
+
+def _groups(context: Context, calls: list[ast.Call]) -> Iterator[list[ast.stmt]]:
+    """Seeding statements of one function that seed alike, in order."""
+    groups: dict[tuple[ast.AST, str], list[ast.stmt]] = {}
+    for call in sorted(calls, key=lambda c: (c.lineno, c.col_offset)):
+        statement = _outermost(context, context.facts.statement(call))
+        group = groups.setdefault((context.facts.function(call), _seed(call)), [])
+        if statement not in group:
+            group.append(statement)
+    yield from groups.values()
+
+
+def _outermost(context: Context, statement: ast.stmt) -> ast.stmt:
+    """The `if torch.cuda.is_available():` around a seeding line, if nothing else is in it."""
+    parent = context.facts.parents[statement]
+    if isinstance(parent, ast.If) and not parent.orelse and all(_seeds(context, s) for s in parent.body):
+        return parent
+    return statement
+
+
+def _seeds(context: Context, statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and context.facts.external.get(statement.value) in catalog.SEEDERS
+
+
+def _rewrite(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
+    facts = context.facts
+    first = next((s for s in statements if isinstance(s, ast.Expr)), None)
+    if first is None or not any(_is_torch(context, s) for s in statements):
+        return
+    source = context.source(first)
+    function = facts.function(first)
+    yield AddImport(source=source, rule=ID, why=WHY, module=context.dialect.seed_module, names=("set_seed",))
+    for name in ("random", "np", "numpy"):
+        yield DropImportIfUnused(source=source, rule=ID, name=name)
+    if isinstance(function, ast.FunctionDef) and _is_own_set_seed(context, function):
+        yield DeleteStatement(source=source, rule=ID, why="the runtime has this function", node=function)
+        return
+    assert isinstance(first.value, ast.Call)
+    yield ReplaceStatement(source=source, rule=ID, why=WHY, node=first, template="set_seed({seed})", parts={"seed": first.value.args[0]})
+    for statement in statements:
+        if statement is not first:
+            yield DeleteStatement(source=source, rule=ID, why="set_seed covers it", node=statement)
+
+
+def _is_torch(context: Context, statement: ast.stmt) -> bool:
+    return any(isinstance(n, ast.Call) and context.facts.external.get(n, "").startswith("torch.") and "cuda" not in context.facts.external[n]
+               for n in ast.walk(statement))  # fmt: skip
+
+
+def _is_own_set_seed(context: Context, function: ast.FunctionDef) -> bool:
+    """`def set_seed(seed):` that does nothing but seed."""
+    return (
+        function.name == "set_seed"
+        and len(function.args.args) == 1
+        and all(_seeds(context, s) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for s in function.body)
+        and context.facts.scopes[function].parent is not None
+        and context.facts.scopes[function].parent.parent is None  # type: ignore[union-attr]
+    )
