@@ -1,0 +1,94 @@
+"""Gradient accumulation: when a window of micro-batches ends, how long it is, and what its last step may forget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .batches import Run, Tracker
+from .state import GradientState
+from .strategies import Strategy
+
+
+class Accumulation:
+    """The window in progress.
+
+    Attributes:
+        pending: micro-batches whose gradients wait for the window's step.
+        inside: whether an `accumulate` block is open.
+        divisor: micro-batches in the present window, by which each loss is divided.
+        rescale: what the gradients must be multiplied by where a window turned out shorter than its divisor.
+        stepped: optimizers that have used the pending gradients.
+    """
+
+    def __init__(self, tracker: Tracker, state: GradientState) -> None:
+        self.tracker = tracker
+        self.state = state
+        self.pending = 0
+        self.inside = False
+        self.rescale = 1.0
+        self.stepped: set[int] = set()
+        self._length: int | None = None
+        self._position = 0
+        self._run: Run | None = None
+
+    @property
+    def steps(self) -> int:
+        """Micro-batches per window."""
+        return self.state.num_steps
+
+    @property
+    def sync(self) -> bool:
+        """Whether the present micro-batch ends its window."""
+        return self.state.sync_gradients
+
+    @property
+    def divisor(self) -> int:
+        return self._length if self.inside and self._length is not None else self.steps
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a loader of unknown length has to find out if the batch it delivers is its last."""
+        return self.steps > 1 and self.state.sync_with_dataloader
+
+    @contextmanager
+    def micro_batch(self, strategy: Strategy) -> Iterator[None]:
+        """One micro-batch; gradients are reduced only in the last one of a window."""
+        self._enter()
+        try:
+            if self.sync or self.state.plugin_kwargs.get("sync_each_batch", False):
+                yield
+            else:
+                with strategy.no_sync():
+                    yield
+        finally:
+            self.inside = False
+            if self.sync:
+                self.pending = 0
+                self.stepped.clear()
+
+    def note_backward(self) -> None:
+        if self.inside:
+            self.pending += 1
+
+    def may_step(self) -> bool:
+        """Whether an optimizer steps now; in the body of a loop a step waits for the window's end, inside `accumulate` or not."""
+        return self.sync or not (self.inside or self.state.in_dataloader)
+
+    def may_zero(self, optimizer_id: int) -> bool:
+        """Whether gradients may be cleared: nothing is pending, or this optimizer has used what was."""
+        return self.pending == 0 or optimizer_id in self.stepped
+
+    def _enter(self) -> None:
+        by_loader = self.state.sync_with_dataloader
+        loader = self.state.active_dataloader if by_loader else None
+        if by_loader and self.tracker.run is not self._run:
+            self._run, self._position = self.tracker.run, 0
+        at = self._position % self.steps
+        ends = loader is not None and loader.end_of_dataloader
+        left = None if loader is None else getattr(loader, "batches_left", None)
+        self._length = self.steps if left is None else min(self.steps, at + left + 1)
+        self.rescale = self.steps / (at + 1) if ends and left is None else 1.0
+        self.inside = True
+        self._position = 0 if ends else self._position + 1
+        self.state._set_sync_gradients(ends or at + 1 == self.steps)

@@ -1,0 +1,109 @@
+"""BatchNorm over the global batch, in place: same class, same keys, on CPU and accelerators, forward and backward.
+
+torch's SyncBatchNorm changes the class and refuses the CPU. Here the forward of torch's BatchNorm classes is replaced once,
+and asks whether the module was registered by an Accelerator. Statistics are synchronised only in training and while
+gradients are enabled; a process with borrowed samples counts zero.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .batches import Tracker
+from .collectives import all_reduce
+from .world import World
+
+_registered: weakref.WeakKeyDictionary[nn.Module, tuple[World, Tracker]] = weakref.WeakKeyDictionary()
+
+
+def synchronize(model: nn.Module, world: World, tracker: Tracker) -> None:
+    """Let the BatchNorm layers of `model` take their training statistics over all processes."""
+    layers = [module for module in model.modules() if isinstance(module, _BatchNorm) and not isinstance(module, nn.SyncBatchNorm)]
+    if layers:
+        _patch_forward()
+    for layer in layers:
+        _registered[layer] = (world, tracker)
+
+
+@functools.cache
+def _patch_forward() -> None:
+    plain = _BatchNorm.forward
+
+    @functools.wraps(plain)
+    def forward(self: _BatchNorm, input: torch.Tensor) -> torch.Tensor:
+        entry = _registered.get(self) if self.training and torch.is_grad_enabled() else None
+        return plain(self, input) if entry is None else _global_forward(self, input, *entry)
+
+    _BatchNorm.forward = forward  # type: ignore[method-assign]
+
+
+def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: Tracker) -> torch.Tensor:
+    layer._check_input_dim(x)
+    share = tracker.share_of(x)
+    counted = x.detach()[:0] if share is not None and share.borrowed else x
+    mean, variance, count = _global_statistics(counted.float(), world, tracker)
+    if count <= 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got {count:.0f} over all processes")
+    if layer.track_running_stats:
+        _update_running(layer, mean.detach(), variance.detach(), count)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    scale = torch.rsqrt(variance + layer.eps)
+    if layer.weight is not None:
+        scale = scale * layer.weight
+    y = (x.float() - mean.view(shape)) * scale.view(shape)
+    if layer.bias is not None:
+        y = y + layer.bias.view(shape)
+    return y.to(x.dtype)
+
+
+def _global_statistics(x: torch.Tensor, world: World, tracker: Tracker) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Mean and biased variance per channel over all processes, and the number of values per channel.
+
+    One message: each process puts its count, mean and squared deviations into its own row of a sum.
+    """
+    dims = [0, *range(2, x.ndim)]
+    count = x.numel() // x.shape[1]
+    if count:
+        mean = x.mean(dims)
+        deviations = (x - mean.view(1, -1, *(1,) * (x.ndim - 2))).square().sum(dims)
+        mine = torch.cat([mean.new_full((1,), count), mean, deviations])
+    else:
+        mine = x.new_zeros(1 + 2 * x.shape[1])
+    rows = nn.functional.pad(mine[None], (0, 0, world.rank, world.size - 1 - world.rank))
+    rows = _AllReduce.apply(rows, world, tracker)
+    counts, means, deviations = rows.split([1, x.shape[1], x.shape[1]], dim=1)
+    counts = counts.detach()
+    total = counts.sum()
+    mean = (counts * means).sum(0) / total
+    variance = (deviations + counts * (means - mean).square()).sum(0) / total
+    return mean, variance, float(total)
+
+
+@torch.no_grad()
+def _update_running(layer: _BatchNorm, mean: torch.Tensor, variance: torch.Tensor, count: float) -> None:
+    layer.num_batches_tracked.add_(1)
+    momentum = 1.0 / float(layer.num_batches_tracked) if layer.momentum is None else layer.momentum
+    unbiased = variance * (count / (count - 1))
+    layer.running_mean.lerp_(mean.to(layer.running_mean.dtype), momentum)
+    layer.running_var.lerp_(unbiased.to(layer.running_var.dtype), momentum)
+
+
+class _AllReduce(torch.autograd.Function):
+    """Sum over processes; its gradient is the sum over processes of the gradients, at any order of differentiation."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, world: World, tracker: Tracker) -> torch.Tensor:
+        ctx.world, ctx.tracker = world, tracker
+        return all_reduce(world, x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        if ctx.tracker.muted:
+            gradient = torch.zeros_like(gradient)
+        return _AllReduce.apply(gradient.contiguous(), ctx.world, ctx.tracker), None, None

@@ -1,0 +1,223 @@
+"""Exact mode: every process receives its rows of each batch that the original loader would have yielded.
+
+How a loader is cut depends on what it is:
+
+* map-style data with a batch sampler: the sampler's batches are cut, each process reads only its own samples;
+* a stream, or `collate="global"`: every process reads all, and the list of samples is cut before (or after) it is collated;
+* no automatic batching, or a subclass with its own `__iter__`: the batches themselves are cut along dimension 0.
+
+On one process the original loader is iterated over as it is. The random streams are consumed as by the plain loader.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from ..batches import Share
+from ..nested import find_batch_size, slice_rows
+from ..rng import read_main_streams, share_streams
+from ..world import World
+
+_DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
+_WORKER_STRIDE = 1_000_003
+
+Pairs = Iterator[tuple[Share | None, Any]]
+
+
+def cutter(original: DataLoader[Any], world: World, collate: str, skip: int) -> SamplerCutter | CollateCutter | BatchCutter:
+    """How `original` is cut.
+
+    Raises:
+        ValueError: the loader holds only a part of the data already.
+    """
+    _refuse_sharded(original, world)
+    if type(original).__iter__ is not DataLoader.__iter__ or (original.batch_sampler is None and original.batch_size is None):
+        return BatchCutter(original, world, skip)
+    if isinstance(original.dataset, IterableDataset) or collate == "global":
+        return CollateCutter(original, world, collate, skip)
+    return SamplerCutter(original, world, skip)
+
+
+class SamplerCutter:
+    """Cuts the index lists of the batch sampler. Their sizes wait in a queue, since workers deliver in order."""
+
+    def __init__(self, original: DataLoader[Any], world: World, skip: int) -> None:
+        self.original = original
+        self.world = world
+        self.skip = skip
+        self.sampler = _CutBatches(original.batch_sampler, world)
+        self.inner = _rebuild(original, original.dataset, batch_sampler=self.sampler)
+        if world.size > 1:
+            self.inner.generator = torch.Generator()
+
+    def open(self) -> Pairs:
+        share_streams_of(self.original, self.world)
+        shares = self.sampler.arm(self.skip, _drawn_at_the_start(self.original))
+        if self.world.size > 1 and not (self.inner.persistent_workers and self.inner._iterator is not None):
+            self._seed_workers()
+        return ((shares.popleft(), batch) for batch in iter(self.inner))
+
+    def _seed_workers(self) -> None:
+        """Take from the stream what the plain loader takes; give the workers of each process seeds of their own."""
+        seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.original.generator).item())
+        self.inner.generator.manual_seed((seed + self.world.rank * _WORKER_STRIDE) % 2**63)
+
+
+class CollateCutter:
+    """Reads whole batches everywhere and cuts them where they are collated."""
+
+    def __init__(self, original: DataLoader[Any], world: World, collate: str, skip: int) -> None:
+        self.original = original
+        self.world = world
+        self.skip = skip
+        batching = (
+            {"batch_size": original.batch_size, "drop_last": original.drop_last}
+            if isinstance(original.dataset, IterableDataset)
+            else {"batch_sampler": original.batch_sampler}
+        )
+        self.inner = _rebuild(original, original.dataset, **batching)
+        self.inner.collate_fn = _CutCollate(original.collate_fn, world, collate == "global")
+
+    def open(self) -> Pairs:
+        generators = share_streams_of(self.original, self.world)
+        pairs = iter(self.inner)
+        if self.inner.num_workers == 0:
+            pairs = _in_step(pairs, self.world, generators)
+        return ((share, batch) for share, batch in itertools.islice(pairs, self.skip, None))
+
+
+class BatchCutter:
+    """Iterates over the original and cuts what it yields; a batch without rows is passed on as it is."""
+
+    def __init__(self, original: DataLoader[Any], world: World, skip: int) -> None:
+        self.original = original
+        self.world = world
+        self.skip = skip
+
+    def open(self) -> Pairs:
+        generators = share_streams_of(self.original, self.world)
+        batches = iter(self.original)
+        if getattr(self.original, "num_workers", 0) == 0:
+            batches = _in_step(batches, self.world, generators)
+        return map(self._cut, itertools.islice(batches, self.skip, None))
+
+    def _cut(self, batch: Any) -> tuple[Share | None, Any]:
+        total = find_batch_size(batch)
+        if total is None:
+            return None, batch
+        share = Share.of(total, self.world.size, self.world.rank)
+        return share, slice_rows(batch, share.start, share.stop, total)
+
+
+class _CutBatches:
+    """A batch sampler that yields this process's indices of each batch of another one."""
+
+    def __init__(self, batch_sampler: Any, world: World) -> None:
+        self.batch_sampler = batch_sampler
+        self.world = world
+        self._armed: Iterator[Any] = iter(())
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._armed
+
+    def arm(self, skip: int, drawn_at_the_start: bool) -> deque[Share]:
+        """Begin a pass; the queue returned receives the share of each batch in turn."""
+        shares: deque[Share] = deque()
+        batches: Iterator[Any] = iter(self.batch_sampler)
+        if not drawn_at_the_start:
+            batches = _in_step(batches, self.world, ())
+        self._armed = self._cut(itertools.islice(batches, skip, None), shares)
+        return shares
+
+    def _cut(self, batches: Iterator[Any], shares: deque[Share]) -> Iterator[Any]:
+        for batch in batches:
+            indices = batch if isinstance(batch, list) else list(batch)
+            share = Share.of(len(indices), self.world.size, self.world.rank)
+            shares.append(share)
+            yield indices[share.start : share.stop]
+
+
+class _CutCollate:
+    """Collates this process's samples, or all of them and cuts the result; hands the share over with them."""
+
+    def __init__(self, collate_fn: Callable[[list[Any]], Any], world: World, whole: bool) -> None:
+        self.collate_fn = collate_fn
+        self.size, self.rank = world.size, world.rank
+        self.whole = whole
+
+    def __call__(self, samples: list[Any]) -> tuple[Share, Any]:
+        share = Share.of(len(samples), self.size, self.rank)
+        if self.whole:
+            return share, slice_rows(self.collate_fn(samples), share.start, share.stop, len(samples))
+        return share, self.collate_fn(samples[share.start : share.stop])
+
+
+def share_streams_of(loader: DataLoader[Any], world: World) -> list[torch.Generator]:
+    """Make the streams equal from which `loader` draws its order; its own generators."""
+    owners = (loader, loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None))
+    found = (getattr(owner, "generator", None) for owner in owners)
+    generators = list({id(g): g for g in found if isinstance(g, torch.Generator)}.values())
+    if world.size > 1:
+        share_streams(world, generators)
+    return generators
+
+
+def _in_step(items: Iterable[Any], world: World, generators: Iterable[torch.Generator]) -> Iterator[Any]:
+    """Yield from `items`; where they draw from a stream on the way, every process draws from the main process's."""
+    iterator = iter(items)
+    draws = False
+    for count in itertools.count():
+        if draws:
+            share_streams(world, list(generators))
+        before = read_main_streams() if count and not draws and world.size > 1 else None
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        draws = draws or (before is not None and before != read_main_streams())
+        yield item
+
+
+def _drawn_at_the_start(loader: DataLoader[Any]) -> bool:
+    return type(loader.batch_sampler) is BatchSampler and type(loader.batch_sampler.sampler) in _DRAWS_AT_THE_START
+
+
+def _refuse_sharded(loader: DataLoader[Any], world: World) -> None:
+    samplers = (loader.sampler, getattr(loader.batch_sampler, "sampler", None))
+    if world.size > 1 and any(isinstance(sampler, DistributedSampler) for sampler in samplers):
+        raise ValueError(
+            "This DataLoader has a DistributedSampler, so each process would get a part of its part: "
+            "remove the sampler (use shuffle=True), or use split_batches=False and do not prepare the loader."
+        )
+
+
+def _rebuild(original: DataLoader[Any], dataset: Any, **batching: Any) -> DataLoader[Any]:
+    """A plain loader like `original` with other batching."""
+    settings: dict[str, Any] = {
+        name: getattr(original, name)
+        for name in ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "persistent_workers")
+    }
+    if original.num_workers > 0:
+        settings["prefetch_factor"] = original.prefetch_factor
+        settings["multiprocessing_context"] = original.multiprocessing_context
+    if getattr(original, "pin_memory_device", ""):
+        settings["pin_memory_device"] = original.pin_memory_device
+    return DataLoader(dataset, **settings, **batching)

@@ -1,0 +1,201 @@
+"""The loader that `prepare` returns in exact mode and on one process: the original's face, this process's batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from ..batches import Run, Tracker
+from ..nested import send_to_device
+from ..state import GradientState
+from ..world import World
+from .exact import cutter
+
+_OWN = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "look_ahead", "last_run", "_cutter"})
+
+
+class PreparedLoader(DataLoader[Any]):
+    """A DataLoader whose attributes and length are the original's, and whose batches are this process's rows, on its device.
+
+    Attributes:
+        original: the user's loader.
+        skip: batches left out at the beginning of each pass.
+        look_ahead: whether a loader of unknown length fetches one batch ahead to recognise its last.
+    """
+
+    def __init__(
+        self,
+        original: DataLoader[Any],
+        world: World,
+        tracker: Tracker,
+        *,
+        place: bool = True,
+        non_blocking: bool = False,
+        collate: str = "local",
+        skip: int = 0,
+        look_ahead: bool = False,
+    ) -> None:
+        values = {
+            "original": original,
+            "world": world,
+            "tracker": tracker,
+            "place": place and (world.device.type != "cpu" or torch.cuda.is_initialized()),
+            "non_blocking": non_blocking,
+            "collate": collate,
+            "skip": skip,
+            "look_ahead": look_ahead,
+            "last_run": None,
+            "_cutter": cutter(original, world, collate, skip) if world.size > 1 or skip else None,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def skipping(self, batches: int) -> PreparedLoader:
+        """A loader over the same data which leaves out `batches` more batches at the beginning of each pass."""
+        return PreparedLoader(
+            self.original,
+            self.world,
+            self.tracker,
+            place=self.place,
+            non_blocking=self.non_blocking,
+            collate=self.collate,
+            skip=self.skip + batches,
+            look_ahead=self.look_ahead,
+        )
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        run = self.tracker.start(self._known_length(), self)
+        object.__setattr__(self, "last_run", run)
+        if self._cutter is None:
+            return Batches(self, run, _look_ahead(iter(self.original), run) if self._must_look_ahead() else iter(self.original))
+        pairs = self._cutter.open()
+        return SharedBatches(self, run, _look_ahead(pairs, run) if self._must_look_ahead() else pairs)
+
+    def __len__(self) -> int:
+        return max(len(self.original) - self.skip, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OWN or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.original, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            object.__setattr__(self, name, value)
+            return
+        setattr(self.original, name, value)
+        if self._cutter is not None:
+            self._cutter = cutter(self.original, self.world, self.collate, self.skip)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the epoch to the sampler or data set that wants to know it."""
+        for part in (self.original.batch_sampler, self.original.sampler, self.original.dataset):
+            if hasattr(part, "set_epoch"):
+                part.set_epoch(epoch)
+
+    @property
+    def end_of_dataloader(self) -> bool:
+        """Whether the last batch has been delivered."""
+        return self.last_run is not None and self.last_run.end_of_loader
+
+    @property
+    def batches_left(self) -> int | None:
+        """Batches still to come in the present pass; None if the length is unknown."""
+        run = self.last_run
+        return None if run is None or run.length is None else run.length - run.count
+
+    @property
+    def remainder(self) -> int:
+        """Samples in the last global batch, none of them repeated: nothing has to be cut off; -1."""
+        return -1
+
+    @property
+    def total_batch_size(self) -> int | None:
+        """Samples in a full global batch."""
+        return self.original.batch_size or getattr(self.original.batch_sampler, "batch_size", None)
+
+    @property
+    def total_dataset_length(self) -> int:
+        return len(self.original.dataset)
+
+    def _known_length(self) -> int | None:
+        if isinstance(self.original.dataset, IterableDataset):
+            return None
+        try:
+            return len(self)
+        except TypeError:
+            return None
+
+    def _must_look_ahead(self) -> bool:
+        return self.last_run.length is None and self.look_ahead
+
+
+class Batches:
+    """One pass on one process."""
+
+    def __init__(self, loader: PreparedLoader, run: Run, iterator: Iterator[Any]) -> None:
+        self.loader = loader
+        self.run = run
+        self.iterator = iterator
+        self.state = GradientState()
+        self.state._add_dataloader(loader)
+        self.device = loader.world.device if loader.place else None
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __next__(self) -> Any:
+        try:
+            batch = next(self.iterator)
+        except StopIteration:
+            self.close()
+            raise
+        self.run.count += 1
+        return batch if self.device is None else self._on_device(batch)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The pass is over, or was abandoned."""
+        if self.run is not None and self.run in self.run.tracker.runs:
+            self.run.close()
+            self.state._remove_dataloader(self.loader)
+
+    def _on_device(self, batch: Any) -> Any:
+        return send_to_device(batch, self.device, non_blocking=self.loader.non_blocking)
+
+
+class SharedBatches(Batches):
+    """One pass over this process's rows, which notes the share of each batch."""
+
+    def __next__(self) -> Any:
+        try:
+            share, batch = next(self.iterator)
+        except StopIteration:
+            self.close()
+            raise
+        self.run.count += 1
+        if self.device is not None:
+            batch = self._on_device(batch)
+        self.run.deliver(share, batch)
+        return batch
+
+
+def _look_ahead(items: Iterator[Any], run: Run) -> Iterator[Any]:
+    """Yield from `items`, one item late, so that the pass knows when it delivers the last one."""
+    try:
+        held = next(items)
+    except StopIteration:
+        return
+    for item in items:
+        yield held
+        held = item
+    run.at_end = True
+    yield held

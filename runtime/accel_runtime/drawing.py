@@ -1,0 +1,96 @@
+"""Batch-shaped random draws: every process draws for the whole global batch and keeps its own rows.
+
+So the processes do not all draw the same noise, and together they use the numbers which one process would have drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from .batches import Share, Tracker
+from .rng import shared_device_generator
+from .world import World
+
+
+def draw_rows(world: World, tracker: Tracker, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`factory(*args, **kwargs)`, where the local batch size in its arguments stands for the global one.
+
+    The batch size is dimension 0 of a tensor argument, the first entry of a size given as a tuple or as `size=`, or the
+    first integer (the last one for NumPy's distributions). Where it is no live batch's, the call is made as it stands.
+    """
+    place, rows = _find_rows(factory, args, kwargs)
+    share = None if rows is None or world.size == 1 else tracker.sized(rows)
+    if share is None:
+        return factory(*args, **kwargs)
+    args, kwargs = _widen_all(place, share, args, kwargs)
+    with _shared_stream(world, args, kwargs):
+        drawn = factory(*args, **kwargs)
+    return _order_of(drawn, share) if factory is torch.randperm else drawn[share.start : share.stop]
+
+
+def _find_rows(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int | str | None, int | None]:
+    """Where the batch size stands among the arguments, and the batch size."""
+    named: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for place, value in named:
+        if isinstance(value, torch.Tensor) and value.ndim:
+            return place, value.shape[0]
+    for place, value in named:
+        if isinstance(value, (tuple, list)) and value and isinstance(value[0], int):
+            return place, value[0]
+    if isinstance(kwargs.get("size"), int):
+        return "size", kwargs["size"]
+    integers = [(place, value) for place, value in enumerate(args) if isinstance(value, int)]
+    if not integers:
+        return None, None
+    return integers[-1] if _size_comes_last(factory) else integers[0]
+
+
+def _size_comes_last(factory: Callable[..., Any]) -> bool:
+    """NumPy's distributions end in the size; its `rand` and `randn` take dimensions, as torch does."""
+    owner = type(getattr(factory, "__self__", None)).__module__
+    return owner.startswith("numpy") and getattr(factory, "__name__", "") not in ("rand", "randn")
+
+
+def _widen_all(place: int | str | None, share: Share, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def widen(at: int | str, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.ndim and value.shape[0] == share.local:
+            return _widen_tensor(value, share)
+        if at != place:
+            return value
+        return (share.total, *value[1:]) if isinstance(value, (tuple, list)) else share.total
+
+    return [widen(at, value) for at, value in enumerate(args)], {at: widen(at, value) for at, value in kwargs.items()}
+
+
+def _widen_tensor(tensor: torch.Tensor, share: Share) -> torch.Tensor:
+    """A tensor of the global batch which has this process's rows in their place; the others hold valid values."""
+    whole = tensor.detach()[:1].repeat(share.total, *(1,) * (tensor.ndim - 1))
+    whole[share.start : share.stop] = tensor.detach()
+    return whole
+
+
+def _order_of(permutation: torch.Tensor, share: Share) -> torch.Tensor:
+    """The order which a permutation of the global batch gives to this process's rows."""
+    mine = permutation[(permutation >= share.start) & (permutation < share.stop)]
+    return mine - share.start
+
+
+@contextmanager
+def _shared_stream(world: World, args: list[Any], kwargs: dict[str, Any]) -> Iterator[None]:
+    """Draw from the device's shared generator, where the default one differs between processes."""
+    device = torch.device(kwargs.get("device") or next((a.device for a in args if isinstance(a, torch.Tensor)), torch.get_default_device()))
+    generator = None if kwargs.get("generator") is not None else shared_device_generator(world, device)
+    if generator is None:
+        yield
+        return
+    own = torch.cuda.get_rng_state(device)
+    torch.cuda.set_rng_state(generator.get_state(), device)
+    try:
+        yield
+        generator.set_state(torch.cuda.get_rng_state(device))
+    finally:
+        torch.cuda.set_rng_state(own, device)

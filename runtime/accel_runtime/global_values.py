@@ -1,0 +1,97 @@
+"""What this process's part counts in the whole: weights of losses, global means, sums, lengths and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import collectives
+from .batches import Share, Tracker
+from .nested import find_batch_size, map_tensors
+from .world import World
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The scale of a loss whose denominator the user gave."""
+
+    scale: float
+
+
+def scale_of(world: World, tracker: Tracker, value: Any, weight: Any = None) -> Share | Weight | None:
+    """What the mean `value` of this process counts in the mean over processes; None where all count the same.
+
+    `weight` is the number of samples (tokens, sum of class weights) over which `value` is a mean on this process.
+    """
+    tensor = value if isinstance(value, torch.Tensor) else None
+    if weight is None:
+        return tracker.share_of(tensor)
+    local = 0.0 if tracker.borrowed(tensor) else float(weight)
+    total = float(collectives.all_reduce(world, torch.tensor(local, dtype=torch.float32 if world.device.type == "mps" else torch.float64, device=world.wire())))
+    return Weight(local * world.size / total if total else 1.0)
+
+
+def global_mean(world: World, tracker: Tracker, value: Any, weight: Any = None) -> Any:
+    """The mean over the global batch of a mean over this process's rows: detached, of the same type; one scalar reduction."""
+    if world.size == 1:
+        return _detached(value)
+    counted = scale_of(world, tracker, value, weight)
+    return _summed(world, value, (1.0 if counted is None else counted.scale) / world.size)
+
+
+def global_sum(world: World, tracker: Tracker, value: Any) -> Any:
+    """The sum over processes of a sum over this process's rows; borrowed rows count zero."""
+    if world.size == 1:
+        return _detached(value)
+    return _summed(world, value, 0.0 if tracker.borrowed(value if isinstance(value, torch.Tensor) else None) else 1.0)
+
+
+def global_len(world: World, tracker: Tracker, value: Any) -> int:
+    """Samples in the global batch of which `value` (or a number of samples) is this process's part; no communication.
+
+    A multiple of the local batch size gives the same multiple of the global one.
+    """
+    rows = value if isinstance(value, int) else len(value) if hasattr(value, "__len__") else find_batch_size(value)
+    if world.size == 1 or rows is None:
+        return rows or 0
+    share = tracker.sized(rows)
+    if share is not None:
+        return share.total
+    share = tracker.run.share if tracker.run is not None else None
+    if share is not None and share.local and rows % share.local == 0:
+        return rows // share.local * share.total
+    return rows * world.size
+
+
+def gather_batch(world: World, tracker: Tracker, data: Any, objects: bool) -> Any:
+    """The rows of all processes in the order of the original batch, each once."""
+    if world.size == 1:
+        return data
+    rows = find_batch_size(data)
+    share = None if rows is None else tracker.sized(rows)
+    borrowed = share.borrowed if share is not None else tracker.borrowed(None)
+    if objects:
+        return collectives.gather_object(world, data[:0] if borrowed else data)
+    return collectives.gather_rows(world, map_tensors(_no_rows, data) if borrowed else data)
+
+
+def _no_rows(tensor: torch.Tensor) -> torch.Tensor:
+    return (tensor if tensor.ndim else tensor[None])[:0]
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def _summed(world: World, value: Any, factor: float) -> Any:
+    """Sum over processes of `factor * value`; a factor of zero silences NaN."""
+    if not isinstance(value, torch.Tensor):
+        total = collectives.all_reduce(world, torch.tensor(factor * value if factor else 0.0, device=world.wire()).double())
+        return type(value)(total.item())
+    wide = value.detach()
+    if factor != 1.0:
+        wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) or not (wide.is_floating_point() or wide.is_complex()) else wide
+        wide = wide * factor if factor else torch.zeros_like(wide)
+    return collectives.all_reduce(world, wide).to(value.dtype)

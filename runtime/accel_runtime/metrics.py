@@ -1,0 +1,28 @@
+"""Gathering results for metrics: the rows of the data set, each once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import collectives, global_values
+from .nested import map_tensors, others
+
+if TYPE_CHECKING:
+    from .accelerator import Accelerator
+
+
+def gather_for_metrics(accelerator: Accelerator, data: Any, use_gather_object: bool) -> Any:
+    """All processes' rows of the batch in progress, without borrowed or repeated ones."""
+    objects = use_gather_object or next(others(data), None) is not None
+    if accelerator.exact:
+        return global_values.gather_batch(accelerator.world, accelerator.tracker, data, objects)
+    gathered = collectives.gather_object(accelerator.world, data) if objects else collectives.gather(accelerator.world, data)
+    return _without_repetitions(accelerator, gathered, objects)
+
+
+def _without_repetitions(accelerator: Accelerator, gathered: Any, objects: bool) -> Any:
+    """The last batch of a loader may repeat samples, so that all processes have as many."""
+    state = accelerator.gradient_state
+    if accelerator.num_processes == 1 or not state.end_of_dataloader or state.remainder <= 0:
+        return gathered
+    return gathered[: state.remainder] if objects else map_tensors(lambda t: t[: state.remainder] if t.ndim else t, gathered)

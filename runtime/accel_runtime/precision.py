@@ -1,0 +1,75 @@
+"""Mixed precision: the autocast region and the gradient scaler."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import warnings
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import nn
+
+from .nested import map_tensors
+
+_DTYPES = {"no": None, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class Precision:
+    """`mode` is "no", "fp16" (with a gradient scaler, on any device) or "bf16"."""
+
+    def __init__(self, mode: str, device_type: str, scaler_options: dict[str, Any], autocast_options: dict[str, Any]) -> None:
+        if mode not in _DTYPES:
+            raise ValueError(f"mixed_precision is {mode!r}: it must be one of {', '.join(map(repr, _DTYPES))}")
+        self.mode = mode
+        self.device_type = device_type
+        self.dtype = _DTYPES[mode]
+        self.autocast_options = autocast_options
+        self.scaler = torch.amp.GradScaler(device_type, **scaler_options) if mode == "fp16" else None
+        self.used = False
+
+    def autocast(self, options: dict[str, Any] | None = None) -> AbstractContextManager[Any]:
+        """The region in which operations run in the mode's type; nothing for "no"."""
+        if self.dtype is None:
+            return contextlib.nullcontext()
+        self.used = True
+        return torch.autocast(self.device_type, dtype=self.dtype, **{**self.autocast_options, **(options or {})})
+
+    def warn_if_unused(self) -> None:
+        """Say once that a backward ran in full precision although a mixed one was chosen."""
+        if not self.used:
+            self.used = True
+            warnings.warn(
+                f"mixed_precision={self.mode!r} is set, but the loss was computed outside accelerator.autocast(): it is in full precision.",
+                stacklevel=3,
+            )
+
+    def wrap_forward(self, model: nn.Module) -> None:
+        """Run `model`'s forward in the autocast region and return float32, as Accelerate does."""
+        if self.dtype is not None and not isinstance(model.__dict__.get("forward"), AutocastForward):
+            model.forward = AutocastForward(model, self)  # type: ignore[assignment]
+
+
+class AutocastForward:
+    """A model's forward under autocast. Copied or pickled it becomes the plain forward."""
+
+    def __init__(self, model: nn.Module, precision: Precision) -> None:
+        self.model = model
+        self.precision = precision
+        self.plain = model.forward
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self.precision.autocast():
+            output = self.plain(*args, **kwargs)
+        return map_tensors(_to_float32, output)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return types.MethodType, (type(self.model).forward, self.model)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return types.MethodType(type(self.model).forward, memo.get(id(self.model), self.model))
+
+
+def _to_float32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

@@ -1,0 +1,60 @@
+"""The strategy of one process, and what every other one overrides."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..world import World
+
+
+class Strategy:
+    """One process: models and optimizers are used as they are."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    @classmethod
+    def suits(cls, world: World) -> bool:
+        """Whether this strategy trains in `world`."""
+        return True
+
+    def prepare_model(self, model: nn.Module) -> nn.Module:
+        """Make `model`, already on its device, train on all processes, in place."""
+        return model
+
+    def prepare_optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """Make the parameters of `optimizer` train on all processes, in place."""
+        return optimizer
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Inside, backwards leave gradients local; the next one outside averages what has accumulated."""
+        return contextlib.nullcontext()
+
+    def discard_gradients(self) -> AbstractContextManager[None]:
+        """Inside, a backward takes part in all communication and contributes zero gradients, even where they are NaN."""
+        return contextlib.nullcontext()
+
+    def clip_grad_norm(self, parameters: Iterable[torch.Tensor], max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
+        """Scale gradients down to `max_norm`; the norm before, over all processes."""
+        return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=norm_type)
+
+    def state_dict(self, target: Any) -> dict[str, Any]:
+        """The whole state of a model or an optimizer in torch's plain format, on every process."""
+        return target.state_dict()
+
+    def load_state_dict(self, target: Any, state: dict[str, Any]) -> Any:
+        """Load a whole state in torch's plain format."""
+        return target.load_state_dict(state)
+
+    def unwrap(self, model: nn.Module) -> nn.Module:
+        """The user's own model."""
+        return model
+
+    def release(self) -> None:
+        """Forget everything prepared."""

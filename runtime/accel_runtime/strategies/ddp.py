@@ -1,0 +1,87 @@
+"""Data parallel training, in place: gradients are averaged from hooks on the parameters, the model stays itself."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ..world import World, leave
+from .base import Strategy
+from .reducer import GradientReducer, Reduction
+
+_BROADCAST_BYTES = 250 * 2**20
+
+
+class DataParallel(Strategy):
+    """Every process holds the whole model and a part of each batch.
+
+    Each `prepare_model` makes one group of parameters; an optimizer's parameters of no prepared model make another.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.reduction = Reduction(world.size)
+        if world.backend == "gloo":
+            _leave_at_exit()
+
+    @classmethod
+    def suits(cls, world: World) -> bool:
+        return world.size > 1
+
+    def prepare_model(self, model: nn.Module) -> nn.Module:
+        new = self.reduction.unknown(model.parameters())
+        if new:
+            _broadcast([*new, *model.buffers()])
+            self.reduction.add(GradientReducer(self.reduction, new, _sparse_parameters(model)))
+        return model
+
+    def prepare_optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        new = self.reduction.unknown(p for group in optimizer.param_groups for p in group["params"])
+        if new:
+            _broadcast(new)
+            self.reduction.add(GradientReducer(self.reduction, new))
+        return optimizer
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        before, self.reduction.enabled = self.reduction.enabled, False
+        try:
+            yield
+        finally:
+            self.reduction.enabled = before
+
+    @contextlib.contextmanager
+    def discard_gradients(self) -> Iterator[None]:
+        self.reduction.set_aside()
+        try:
+            yield
+        finally:
+            self.reduction.put_back()
+
+    def release(self) -> None:
+        self.reduction.release()
+
+
+@functools.cache
+def _leave_at_exit() -> None:
+    """gloo's threads must have ended before the interpreter does: now and then the process aborts otherwise."""
+    atexit.register(leave)
+
+
+def _sparse_parameters(model: nn.Module) -> set[torch.Tensor]:
+    """The weights of embeddings whose gradients are sparse tensors."""
+    return {module.weight for module in model.modules() if getattr(module, "sparse", False) is True and hasattr(module, "weight")}
+
+
+@torch.no_grad()
+def _broadcast(tensors: list[torch.Tensor]) -> None:
+    """Overwrite the tensors by the main process's."""
+    strided = [t.detach() for t in tensors if t.layout is torch.strided and t.numel()]
+    if strided:
+        dist._broadcast_coalesced(dist.group.WORLD, strided, _BROADCAST_BYTES, 0)
