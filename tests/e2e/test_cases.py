@@ -10,7 +10,7 @@
 | ema_by_name | an average by parameter name finds its names |
 | manual_modulo_accumulation | two of ten batches are left over in each epoch, and never stepped on at its end |
 | onecycle_per_batch | one tick per step, length from the data set |
-| oom_try_except | a finding: the process that fails leaves the others waiting |
+| oom_try_except | nothing: it draws its batches itself, so there is none to share out; or a finding at the `try` |
 | running_loss_over_dataset_len | sums over samples, divided by the size of the data set |
 | token_mean_accumulation | sums over tokens of a window: the count is global, or there is a finding |
 | weighted_sampler | the sampler stays, its draws are the same everywhere, the counter is global |
@@ -26,7 +26,7 @@ import pytest
 from e2e.compare import compare_runs
 from e2e.forked import ForkingRunner
 from e2e.job import Job, Run
-from e2e.migrated import DONE, accel_migrate, migrate
+from e2e.migrated import DONE, NOTHING_MIGRATED, accel_migrate, migrate
 
 CASES = Path(__file__).parent / "cases"
 FINDING_INSTEAD: dict[str, set[int]] = {
@@ -34,6 +34,7 @@ FINDING_INSTEAD: dict[str, set[int]] = {
     "token_mean_accumulation": {17, 26, 31, 32},
 }
 """Lines where a finding is a right answer too."""
+MAY_BE_REFUSED = {"oom_try_except"}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
@@ -43,6 +44,8 @@ def test_trains_the_same_or_names_the_trap(
     original = Job(CASES / name, "before.py")
     migration = migrate(original.folder, original.script, tmp_path)
     if FINDING_INSTEAD.get(name, set()) & {line for line, _ in migration.findings}:
+        return
+    if name in MAY_BE_REFUSED and migration.exit_code == NOTHING_MIGRATED:
         return
     assert migration.migrated, migration.printed
     expected, control = run_once(original), run_once(original, reverse_batches=True)
