@@ -7,6 +7,7 @@ batches have different shares, the autograd graph of the loss tells which of the
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -212,7 +213,7 @@ class Tracker:
     def _only_nested(self) -> bool:
         """True where each pass began inside the one around it and none was fetched from ahead of its use."""
         runs = [run for run in self.runs if run.entries] or ([self.ended] if self.ended is not None else [])
-        nested = all(outer.fetched_at <= inner.started_at for outer, inner in zip(runs, runs[1:], strict=False))
+        nested = all(outer.fetched_at <= inner.started_at for outer, inner in itertools.pairwise(runs))
         return nested and not runs[-1].prefetches
 
 
