@@ -91,7 +91,7 @@ class ForkingRunner:
             folder=folder,
             exit_code=next((code for code in answer["exit_codes"] if code), 0),
             lines=tuple(line for rank in range(processes) for line in _text(out / f"rank{rank}.out").splitlines()),
-            errors="\n".join(_text(out / f"rank{rank}.err") for rank in range(processes)),
+            errors="\n".join(_text(out / f"rank{rank}.err") for rank in _first_cause_last(answer, processes)),
             written=written_since(folder, before),
             seconds=answer["seconds"],
             timed_out=answer["timed_out"],
@@ -109,6 +109,11 @@ class ForkingRunner:
         if not line:
             raise RuntimeError(f"the warm process ended with code {self._process.wait()}: {' '.join(self._command)}")
         return json.loads(line)
+
+
+def _first_cause_last(answer: dict[str, Any], processes: int) -> list[int]:
+    """The ranks; last the one which failed first, since the others may have failed because of it."""
+    return sorted(range(processes), key=lambda rank: rank == answer["first_failed"])
 
 
 def single_threaded() -> dict[str, str]:

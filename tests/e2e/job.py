@@ -27,7 +27,8 @@ class Job:
 class Run:
     """What one run of a job did.
 
-    `lines` holds the standard output of all processes, `written` the files it made or changed, relative to `folder`.
+    `lines` holds the standard output of all processes, `errors` their error output (last, where it is known, that of the
+    process which failed first), `written` the files it made or changed, relative to `folder`.
     """
 
     folder: Path

@@ -96,12 +96,13 @@ def test_processes_talk_and_a_failing_one_ends_the_others(runner: ForkingRunner,
         "ranks = torch.tensor(dist.get_rank())\n"
         "dist.all_reduce(ranks)\n"
         "print(ranks.item())\n"
-        "if dist.get_rank() == 1 and sys.argv[1:]: sys.exit(3)\n"
+        "if dist.get_rank() == 1 and sys.argv[1:]: sys.exit('the cause')\n"
         "if sys.argv[1:]: dist.barrier()\n"
     )
     assert runner.run(Job(tmp_path, "script.py"), 3).lines == ("3", "3", "3")
     failed = runner.run(Job(tmp_path, "script.py", ("fail",)), 2, timeout=30)
     assert not failed.succeeded and not failed.timed_out
+    assert failed.errors.endswith("the cause\n")
 
 
 def test_a_run_that_hangs_is_ended_and_says_where(runner: ForkingRunner, tmp_path: Path) -> None:

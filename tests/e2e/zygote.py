@@ -3,7 +3,7 @@
 Reads one JSON request per line from standard input and answers each with one line:
 
     {"script", "args", "cwd", "env", "processes", "timeout", "out", "reverse_batches"}
-    -> {"exit_codes": [...], "timed_out": bool, "seconds": float}
+    -> {"exit_codes": [...], "first_failed": rank or null, "timed_out": bool, "seconds": float}
 
 Standard output and error of rank K go to OUT/rankK.out and OUT/rankK.err. With more than one process the ranks get what
 torchrun would give them: its environment, a store that outlives rank 0, and the end of all when one fails.
@@ -67,7 +67,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     with os.fdopen(read_end) as answer:
         text = answer.read()
     os.waitpid(supervisor, 0)
-    return json.loads(text) if text else {"exit_codes": [1], "timed_out": False, "seconds": 0.0}
+    return json.loads(text) if text else {"exit_codes": [1], "first_failed": None, "timed_out": False, "seconds": 0.0}
 
 
 def _supervise(request: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,12 @@ def _supervise(request: dict[str, Any]) -> dict[str, Any]:
     store = _host_store(port, processes) if processes > 1 else None
     codes, timed_out = _wait_for(ranks, started + request["timeout"])
     del store
-    return {"exit_codes": codes, "timed_out": timed_out, "seconds": time.monotonic() - started}
+    return {
+        "exit_codes": [codes[pid] for pid in ranks],
+        "first_failed": next((ranks.index(pid) for pid, code in codes.items() if code), None),
+        "timed_out": timed_out,
+        "seconds": time.monotonic() - started,
+    }
 
 
 def _free_port() -> int:
@@ -93,8 +98,8 @@ def _host_store(port: int, processes: int) -> Any:
     return TCPStore("127.0.0.1", port, processes, is_master=True, wait_for_workers=False)
 
 
-def _wait_for(ranks: list[int], deadline: float) -> tuple[list[int], bool]:
-    """Exit codes by rank; a rank that had to be killed has the code of its signal."""
+def _wait_for(ranks: list[int], deadline: float) -> tuple[dict[int, int], bool]:
+    """Exit codes by process id, in the order in which they ended; one that had to be killed has the code of its signal."""
     codes: dict[int, int] = {}
     timed_out = False
     while len(codes) < len(ranks):
@@ -107,7 +112,7 @@ def _wait_for(ranks: list[int], deadline: float) -> tuple[list[int], bool]:
             timed_out = not any(codes.values())
             _kill([pid for pid in ranks if pid not in codes], codes)
         time.sleep(POLL_SECONDS)
-    return [codes[pid] for pid in ranks], timed_out
+    return codes, timed_out
 
 
 def _kill(pids: list[int], codes: dict[int, int]) -> None:
