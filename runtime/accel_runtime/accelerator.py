@@ -234,7 +234,7 @@ class Accelerator(ProcessControl):
         if self.scaler is not None:
             loss = self.scaler.scale(loss)
         if factor == 0.0:
-            self._backward_discarded(loss, kwargs)
+            self._backward_at_zero(loss, kwargs)
         else:
             loss.backward(**kwargs)
         self.accumulation.note_backward()
@@ -252,13 +252,13 @@ class Accelerator(ProcessControl):
         self.tracker.remember_backward(loss, counted)
         return counted.scale
 
-    def _backward_discarded(self, loss: torch.Tensor, kwargs: dict[str, Any]) -> None:
-        self.tracker.muted = True
+    def _backward_at_zero(self, loss: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        self.tracker.at_zero = True
         try:
-            with self.strategy.discard_gradients():
+            with self.strategy.without_nan():
                 loss.backward(**kwargs)
         finally:
-            self.tracker.muted = False
+            self.tracker.at_zero = False
 
     @torch.no_grad()
     def _rescale_gradients(self, factor: float) -> None:

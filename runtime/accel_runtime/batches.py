@@ -129,7 +129,7 @@ class Tracker:
         self.runs: list[Run] = []
         self.ended: Run | None = None
         self.fetches = 0
-        self.muted = False
+        self.at_zero = False
         self._last_backward: tuple[int, Share] | None = None
 
     def start(self, length: int | None, source: Any = None) -> Run:

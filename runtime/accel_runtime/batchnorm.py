@@ -47,7 +47,7 @@ def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: T
     layer._check_input_dim(x)
     share = tracker.share_of(x)
     counted = x.detach()[:0] if share is not None and share.borrowed else x
-    mean, variance, count = _global_statistics(counted.float(), world, tracker)
+    mean, variance, count = _global_statistics(counted.float(), world)
     if count <= 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got {count:.0f} over all processes")
     if layer.track_running_stats:
@@ -59,10 +59,13 @@ def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: T
     y = (x.float() - mean.view(shape)) * scale.view(shape)
     if layer.bias is not None:
         y = y + layer.bias.view(shape)
+    if y.requires_grad:
+        # At weight zero the loss may send NaN (zero times infinity), which must not reach the other processes' statistics.
+        y.register_hook(lambda gradient: gradient.masked_fill(gradient.isnan(), 0) if tracker.at_zero else None)
     return y.to(x.dtype)
 
 
-def _global_statistics(x: torch.Tensor, world: World, tracker: Tracker) -> tuple[torch.Tensor, torch.Tensor, float]:
+def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, torch.Tensor, float]:
     """Mean and biased variance per channel over all processes, and the number of values per channel.
 
     One message: each process puts its count, mean and squared deviations into its own row of a sum.
@@ -76,7 +79,7 @@ def _global_statistics(x: torch.Tensor, world: World, tracker: Tracker) -> tuple
     else:
         mine = x.new_zeros(1 + 2 * x.shape[1])
     rows = nn.functional.pad(mine[None], (0, 0, world.rank, world.size - 1 - world.rank))
-    rows = _AllReduce.apply(rows, world, tracker)
+    rows = _AllReduce.apply(rows, world)
     counts, means, deviations = rows.split([1, x.shape[1], x.shape[1]], dim=1)
     counts = counts.detach()
     total = counts.sum()
@@ -98,12 +101,10 @@ class _AllReduce(torch.autograd.Function):
     """Sum over processes; its gradient is the sum over processes of the gradients, at any order of differentiation."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, world: World, tracker: Tracker) -> torch.Tensor:
-        ctx.world, ctx.tracker = world, tracker
+    def forward(ctx: Any, x: torch.Tensor, world: World) -> torch.Tensor:
+        ctx.world = world
         return all_reduce(world, x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        if ctx.tracker.muted:
-            gradient = torch.zeros_like(gradient)
-        return _AllReduce.apply(gradient.contiguous(), ctx.world, ctx.tracker), None, None
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return _AllReduce.apply(gradient.contiguous(), ctx.world), None

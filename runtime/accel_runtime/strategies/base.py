@@ -36,8 +36,8 @@ class Strategy:
         """Inside, backwards leave gradients local; the next one outside averages what has accumulated."""
         return contextlib.nullcontext()
 
-    def discard_gradients(self) -> AbstractContextManager[None]:
-        """Inside, a backward takes part in all communication and contributes zero gradients, even where they are NaN."""
+    def without_nan(self) -> AbstractContextManager[None]:
+        """Inside, a backward at weight zero takes part in all communication; where zero times infinity is NaN, zero counts."""
         return contextlib.nullcontext()
 
     def clip_grad_norm(self, parameters: Iterable[torch.Tensor], max_norm: float, norm_type: float = 2.0) -> torch.Tensor:

@@ -45,7 +45,9 @@ class DataParallel(Strategy):
         new = self.reduction.unknown(p for group in optimizer.param_groups for p in group["params"])
         if new:
             _broadcast(new)
-            self.reduction.add(GradientReducer(self.reduction, new))
+            reducer = GradientReducer(self.reduction, new)
+            self.reduction.add(reducer)
+            reducer.finish()  # a parameter added in mid-training brings the gradient of its first backward
         return optimizer
 
     @contextlib.contextmanager
@@ -57,7 +59,7 @@ class DataParallel(Strategy):
             self.reduction.enabled = before
 
     @contextlib.contextmanager
-    def discard_gradients(self) -> Iterator[None]:
+    def without_nan(self) -> Iterator[None]:
         self.reduction.set_aside()
         try:
             yield

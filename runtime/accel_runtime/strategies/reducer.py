@@ -163,7 +163,7 @@ class GradientReducer:
 
         def on_gradient(parameter: torch.Tensor) -> None:
             if reduction.aside is not None:
-                reduction.discard(parameter)
+                reduction.restore(parameter)
             if not reduction.enabled:
                 return
             if not self.active or reduction.backward() is None:
@@ -177,7 +177,7 @@ class GradientReducer:
     def _sparse_hook(self, parameter: torch.Tensor) -> Any:
         def on_gradient(parameter: torch.Tensor) -> None:
             if self.reduction.aside is not None:
-                self.reduction.discard(parameter)
+                self.reduction.restore(parameter)
             if self.reduction.enabled:
                 self.begin()
 
@@ -229,11 +229,12 @@ class Reduction:
         for parameter in self._known.values():
             parameter.grad = None
 
-    def discard(self, parameter: torch.Tensor) -> None:
-        """Replace the gradient just produced by the one set aside, or zeros."""
+    def restore(self, parameter: torch.Tensor) -> None:
+        """Free the gradient just produced from NaN, and add what was set aside."""
         assert self.aside is not None
-        kept = self.aside.pop(id(parameter), parameter.grad)
-        parameter.grad = torch.zeros_like(parameter) if kept is None else kept
+        kept = self.aside.pop(id(parameter), None)
+        gradient = _without_nan(parameter.grad)
+        parameter.grad = gradient if kept is None else kept + gradient
 
     def put_back(self) -> None:
         """Restore the gradients of parameters which the backward did not reach."""
@@ -248,6 +249,14 @@ class Reduction:
                 handle.remove()
         self.reducers.clear()
         self._known.clear()
+
+
+def _without_nan(gradient: torch.Tensor) -> torch.Tensor:
+    if gradient.layout is torch.strided:
+        return gradient.detach().masked_fill(gradient.isnan(), 0)
+    gradient = gradient.detach().coalesce()
+    values = gradient.values()
+    return torch.sparse_coo_tensor(gradient.indices(), values.masked_fill(values.isnan(), 0), gradient.shape)
 
 
 class _Backward:
