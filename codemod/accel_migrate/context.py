@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from accel_migrate.access import Access, Unreachable
 from accel_migrate.dialects import ACCELERATOR, Dialect
-from accel_migrate.edits import AddImport, Edit, ReplaceExpression
+from accel_migrate.edits import AddImport, Edit, Inner, ReplaceExpression
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
 from accel_migrate.facts.models import enclosing_model
@@ -57,7 +57,7 @@ class Context:
             wanted = AddImport(source=source, rule=rule, module=self.dialect.module, names=("PartialState",))
             return template.replace(ACCELERATOR, "PartialState()"), [wanted]
 
-    def replace(self, rule: str, node: ast.expr, template: str, why: str = "", **parts: ast.AST) -> ReplaceExpression:
+    def replace(self, rule: str, node: ast.expr, template: str, why: str = "", **parts: ast.AST | Inner) -> ReplaceExpression:
         return ReplaceExpression(source=self.source(node), rule=rule, why=why, node=node, template=template, parts=parts)
 
     def is_model(self, node: ast.expr) -> bool:

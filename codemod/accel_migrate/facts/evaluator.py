@@ -47,10 +47,10 @@ class Evaluator:
         self.calls = Calls(self)
 
     def eval(self, node: ast.expr, frame: Frame) -> Values:
+        values = getattr(self, f"on_{type(node).__name__}", self.on_other)(node, frame)
         gather = self.machine.plan.get(self._statement(node)) if self.machine.plan else None
         if gather is not None and node in gather.hoisted:
-            return UNKNOWN
-        values = getattr(self, f"on_{type(node).__name__}", self.on_other)(node, frame)
+            values = UNKNOWN
         from accel_migrate.facts.machine import limited
 
         values = limited(values)

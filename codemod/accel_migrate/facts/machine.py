@@ -121,6 +121,8 @@ class Machine:
         for statement in statements:
             gather = self.plan.get(statement)
             if gather is not None and gather.hoisted:
+                for call in gather.hoisted:
+                    self.evaluator.eval(call, frame)
                 self.apply_gather(gather, frame)
             getattr(self, f"do_{type(statement).__name__}", self.do_other)(statement, frame)
             if gather is not None and not gather.hoisted:

@@ -12,9 +12,10 @@ from accel_migrate.edits import (
     InsertAfter,
     InsertBefore,
 )
+from accel_migrate.errors import UserError
 from accel_migrate.rewrite.conflicts import EditConflict, conflicts, content
 from accel_migrate.rewrite.unused import unused_imports
-from accel_migrate.source import Source
+from accel_migrate.source import Source, parse
 
 __all__ = ["EditConflict", "conflicts", "rewrite"]
 
@@ -24,6 +25,7 @@ def rewrite(source: Source, edits: Sequence[Edit]) -> str:
 
     Raises:
         EditConflict: two edits contradict each other; see `conflicts`.
+        UserError: libcst cannot read the file.
         LookupError: an edit names a node that is not of `source.tree`.
     """
     for conflict in conflicts(edits):
@@ -34,7 +36,10 @@ def rewrite(source: Source, edits: Sequence[Edit]) -> str:
 
     from accel_migrate.rewrite.apply import apply, without_imports
 
-    module = cst.parse_module(source.text)
+    try:
+        module = cst.parse_module(source.text)
+    except cst.ParserSyntaxError as error:
+        raise UserError(f"{source.path}: libcst cannot read this file's syntax; migrate it by hand") from error
     changes = [edit for edit in _distinct(edits) if not isinstance(edit, DropImportIfUnused)]
     if changes:
         module = apply(source.tree, module, changes)
@@ -49,7 +54,7 @@ def rewrite(source: Source, edits: Sequence[Edit]) -> str:
 
 def _parsed(text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parse(text, "the rewritten file")
     except SyntaxError as error:
         raise AssertionError(f"the edits made text that does not parse, line {error.lineno}: {error.msg}") from error
 

@@ -27,7 +27,7 @@ from accel_migrate.edits import (
     WrapStatements,
 )
 from accel_migrate.rewrite import signatures, templates
-from accel_migrate.rewrite.blocks import lines_of
+from accel_migrate.rewrite.blocks import indentable, lines_of
 from accel_migrate.rewrite.conflicts import parts, targets
 from accel_migrate.rewrite.imports import with_imports
 from accel_migrate.rewrite.precedence import ATOM, code, fit, parenthesise, strength
@@ -48,8 +48,12 @@ def apply(tree: ast.Module, module: cst.Module, edits: Sequence[Edit]) -> cst.Mo
     """
     try:
         return _Pass(tree, module, edits, cautious=False).run()
-    except cst.CSTValidationError:  # two words would touch where brackets stood between them: keep these
+    except cst.CSTValidationError:
+        pass  # two words would touch where brackets stood between them: keep these
+    try:
         return _Pass(tree, module, edits, cautious=True).run()
+    except cst.CSTValidationError as error:
+        raise AssertionError(f"the edits do not make valid Python: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,7 +134,8 @@ class _Pass(cst.CSTTransformer):
                 updated = signatures.with_parameter(updated, parameter)
         elif isinstance(original, cst.Param):
             for rename in self._of(original, RenameParameter):
-                updated = signatures.renamed_parameter(updated, rename.name)
+                needs_default = signatures.follows_default(original, self._twins.path_to(original)[1])  # type: ignore[arg-type]
+                updated = signatures.renamed_parameter(updated, rename.name, needs_default)
         elif isinstance(original, cst.Import | cst.ImportFrom):
             updated = self._import(original, updated)
         elif isinstance(original, cst.FormattedString):
@@ -225,7 +230,7 @@ class _Pass(cst.CSTTransformer):
         if not items:
             return updated.with_changes(orelse=None)
         leading = items[0].leading
-        first, *others = lines_of(items)
+        first, *others = lines_of([indentable(item) for item in items])
         body = cst.IndentedBlock([first.with_changes(leading_lines=()), *others])
         return updated.with_changes(orelse=cst.Else(body, leading_lines=leading))
 

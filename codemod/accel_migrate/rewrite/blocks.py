@@ -108,6 +108,24 @@ def _after_last_comment(lines: Lines) -> int:
     return max((index + 1 for index, line in enumerate(lines) if not is_blank(line)), default=0)
 
 
+def indentable(item: Item) -> Item:
+    """`item` fit to be indented: at the top level an empty line looks like an indented one to libcst."""
+    leading = tuple(line.visit(_EMPTY) for line in item.leading)
+    return replace(item, leading=leading, statement=item.statement.visit(_EMPTY))  # type: ignore[arg-type]
+
+
+class _Empty(cst.CSTTransformer):
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> bool:
+        return False
+
+    def leave_EmptyLine(self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine) -> cst.EmptyLine:
+        bare = updated_node.comment is None and not updated_node.whitespace.value
+        return updated_node.with_changes(indent=False) if bare else updated_node
+
+
+_EMPTY = _Empty()
+
+
 def with_indent(statement: cst.CSTNode, indent: str | None) -> cst.CSTNode:
     """A new statement whose own blocks are indented as the block around it is."""
     return statement if indent is None else statement.visit(_Indent(indent))  # type: ignore[return-value]

@@ -101,6 +101,14 @@ def _split(params: cst.Parameters, flat: Sequence[Any], before: int, after: int)
     )
 
 
-def renamed_parameter(param: cst.Param, name: str) -> cst.Param:
-    """`param` under another name, without annotation and default."""
-    return param.with_changes(name=cst.Name(name), annotation=None, default=None, equal=cst.MaybeSentinel.DEFAULT)
+def renamed_parameter(param: cst.Param, name: str, needs_default: bool) -> cst.Param:
+    """`param` under another name, without annotation and without default, or with None where the ones before have one."""
+    default = cst.Name("None") if needs_default and param.default else None
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")) if default else cst.MaybeSentinel.DEFAULT
+    return param.with_changes(name=cst.Name(name), annotation=None, default=default, equal=equal)
+
+
+def follows_default(param: cst.Param, params: cst.Parameters) -> bool:
+    """Whether a positional parameter ahead of `param` has a default, so that `param` must have one too."""
+    positional = [*params.posonly_params, *params.params]
+    return param in positional and any(other.default for other in positional[: positional.index(param)])

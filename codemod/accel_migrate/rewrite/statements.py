@@ -14,6 +14,7 @@ from accel_migrate.rewrite.blocks import (
     Lines,
     blanks_of,
     comments_only,
+    indentable,
     items_of,
     lines_of,
     merged,
@@ -75,13 +76,14 @@ class BlockEditor:
         """The new items of a block and the comment lines left over at its end."""
         self._indent, self._at_top = indent, at_top
         self._out: list[_Keyed] = []
-        self._pending: Lines = ()
+        self._pending: Lines | None = None
         self._line_lost_head = False
+        self._line_ended = False
         nodes = [item.statement for item in items_of(original)]
         for index, (node, item) in enumerate(zip(nodes, items_of(updated), strict=True)):
             self._place(index, node, item)
         self._wrap(nodes)
-        return [keyed.item for keyed in self._out], comments_only(self._pending)
+        return [keyed.item for keyed in self._out], comments_only(self._pending or ())
 
     def _place(self, index: int, node: cst.CSTNode, item: Item) -> None:
         edits = self._edits.get(node, StatementEdits())
@@ -90,8 +92,11 @@ class BlockEditor:
         self._line_lost_head = edits.deleted and not item.joined
         if not item.joined:
             item = self._take_pending(item)
+        if item.joined and self._line_ended:
+            item = replace(item, joined=False)
         if self._out and self._out[-1].role == 2:
-            item = self._on_own_line(item)
+            item = self._spaced(replace(item, joined=False))
+        self._line_ended = False
         for edit in edits.before:
             item = self._insert_before(index, edit, item)
         if edits.deleted:
@@ -109,14 +114,13 @@ class BlockEditor:
         self._out += [_Keyed(index, role, item) for item in items]
 
     def _take_pending(self, item: Item) -> Item:
-        own = item.leading
-        if not self._out and self._pending:  # no blank lines at the top of a block that had none there
-            own = without_first_blanks(own) if not comments_only(self._pending) else own
-        pending, self._pending = self._pending, ()
-        return replace(item, leading=merged(pending, own))
-
-    def _on_own_line(self, item: Item) -> Item:
-        return self._spaced(replace(item, joined=False))
+        """`item` below the lines left over from a deleted statement."""
+        if self._pending is None:
+            return item
+        pending, self._pending = self._pending, None
+        if not self._out and not comments_only(pending):  # a block keeps the blank lines at its top
+            return replace(item, leading=pending + without_first_blanks(item.leading))
+        return replace(item, leading=merged(pending, item.leading))
 
     def _spaced(self, item: Item) -> Item:
         """A definition that now follows another statement gets the blank lines of PEP 8."""
@@ -129,7 +133,7 @@ class BlockEditor:
     def _new_items(self, edit: InsertAfter | InsertBefore | ReplaceStatement) -> list[Item]:
         indent = self._indent if self._indent is not None else self._default_indent
         made = templates.statements(edit.template, self._fillers(edit), indent)
-        return items_of(with_indent(statement, self._indent) for statement in made)
+        return [indentable(item) for item in items_of(with_indent(statement, self._indent) for statement in made)]
 
     def _insert_before(self, index: int, edit: InsertBefore, item: Item) -> Item:
         above, attached = split_at_comments(item.leading)
@@ -144,8 +148,7 @@ class BlockEditor:
         new = self._new_items(edit)
         if not new:
             return
-        if self._pending:
-            new[0] = self._take_pending(new[0])
+        new[0] = self._take_pending(new[0])
         if isinstance(item.statement, _DEFINITIONS):
             blank = (cst.EmptyLine(indent=False),) * (2 if self._at_top else 1)
             new[0] = replace(new[0], leading=merged(blank, new[0].leading))
@@ -170,6 +173,7 @@ class BlockEditor:
         if len(new) == 1 and isinstance(first.statement, cst.BaseSmallStatement):
             trailing = item.trailing if item.trailing or item.joined else first.trailing
             return [replace(first, leading=item.leading + first.leading, trailing=trailing, joined=item.joined)]
+        self._line_ended = True
         new[0] = replace(first, leading=item.leading + first.leading)
         return _with_comment(new, item.trailing)
 
@@ -182,7 +186,7 @@ class BlockEditor:
             return
         inner[0] = replace(inner[0], leading=item.leading + without_first_blanks(inner[0].leading))
         self._emit(index, 1, inner)
-        self._pending = comments_only(footer)
+        self._pending = comments_only(footer) or None
 
     def _wrap(self, nodes: Sequence[cst.CSTNode]) -> None:
         place = {node: index for index, node in enumerate(nodes)}
@@ -196,7 +200,7 @@ class BlockEditor:
         if not inside:
             return
         start, stop = inside[0], inside[-1] + 1
-        items = [keyed.item for keyed in self._out[start:stop]]
+        items = [indentable(keyed.item) for keyed in self._out[start:stop]]
         leading = items[0].leading
         items[0] = replace(items[0], leading=(), joined=False)
         header = templates.header(edit.header, self._fillers(edit))

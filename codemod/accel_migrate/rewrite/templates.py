@@ -36,7 +36,7 @@ def header(template: str, fill: Filler) -> cst.BaseCompoundStatement:
 
 @lru_cache(maxsize=256)
 def _parsed_expression(template: str) -> cst.CSTNode:
-    return cst.parse_expression(_marked(template))
+    return _parsed(cst.parse_expression, _marked(template))
 
 
 @lru_cache(maxsize=256)
@@ -44,7 +44,14 @@ def _parsed_statements(template: str, indent: str) -> cst.CSTNode:
     lines = _marked(template).strip("\n").split("\n")
     if indent != "    ":
         lines = [_indented(line, indent) for line in lines]
-    return cst.parse_module("\n".join(lines) + "\n")
+    return _parsed(cst.parse_module, "\n".join(lines) + "\n")
+
+
+def _parsed(parse: Callable[[str], cst.CSTNode], text: str) -> cst.CSTNode:
+    try:
+        return parse(text)
+    except cst.ParserSyntaxError as error:
+        raise AssertionError(f"template {text.replace(_MARK, '')!r} is not valid: {error.message}") from error
 
 
 def _indented(line: str, indent: str) -> str:
@@ -64,8 +71,7 @@ def _marked(template: str) -> str:
 
 def _filled(tree: cst.CSTNode, fill: Filler) -> cst.CSTNode:
     root = tree.visit(_Fill(fill))
-    if isinstance(root, cst.Arg | cst.StarredElement):
-        raise ValueError("a starred or keyword argument cannot stand as an expression of its own")
+    assert not isinstance(root, cst.Arg | cst.StarredElement), "a starred or keyword argument is no expression of its own"
     return root  # type: ignore[return-value]
 
 
@@ -129,7 +135,7 @@ def _starred(parent: cst.CSTNode, child: cst.StarredElement) -> cst.CSTNode:
         return parent.with_changes(star="*", value=child.value)
     if isinstance(parent, cst.Element):
         return child.with_changes(comma=parent.comma)
-    raise ValueError("a starred part fits only into arguments and elements")
+    raise AssertionError("a starred part fits only into arguments and elements")
 
 
 def _with_generators_parenthesised(call: cst.Call) -> cst.Call:

@@ -14,8 +14,9 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Conversion, Gather
-from accel_migrate.facts.values import Spread, locals_of, spread_of
+from accel_migrate.facts.values import Spread, spread_of
 from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
+from accel_migrate.side_effects import runs_of, writing_statements
 
 ID = "gather-metrics"
 TITLE = "Show, compare and keep the numbers of the global batch"
@@ -25,8 +26,11 @@ WHY = "each process sees only its own rows of the batch"
 def apply(context: Context) -> Iterator[Edit | Finding]:
     for gather in context.facts.gathers.values():
         yield from _gather(context, gather)
+    guarded = list(runs_of(context.facts, writing_statements(context.facts)))
+    taken: dict[tuple[int, str], str] = {}
     for conversion in context.facts.conversions.values():
-        yield from _convert(context, conversion)
+        run = next((r for r in guarded if any(context.facts.inside(conversion.value, s) for s in r)), None)
+        yield from _convert(context, conversion, run, taken)
 
 
 # -- evaluation loops -------------------------------------------------------------------------------
@@ -78,11 +82,9 @@ def _back_to_host(context: Context, gather: Gather) -> Iterator[Edit]:
     if context.home.device is None:
         return
     hosted = {n for n in gather.names if _is_hosted(context, gather, n)}
-    moved = {name: node for node in _later(context, gather) if isinstance(node, ast.Name) and (name := node.id)}
     for node in _later(context, gather):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in hosted and _needs_host(context, node):
             yield context.replace(ID, node, f"{node.id}.cpu()", "the prepared loader puts batches on the device")
-    del moved
 
 
 def _is_hosted(context: Context, gather: Gather, name: str) -> bool:
@@ -105,7 +107,7 @@ def _needs_host(context: Context, node: ast.Name) -> bool:
 
 
 # -- single values -----------------------------------------------------------------------------------
-def _convert(context: Context, conversion: Conversion) -> Iterator[Edit | Finding]:
+def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, taken: dict[tuple[int, str], str]) -> Iterator[Edit | Finding]:
     if context.in_model(conversion.value):
         return
     spread = spread_of(conversion.values)
@@ -129,7 +131,34 @@ def _convert(context: Context, conversion: Conversion) -> Iterator[Edit | Findin
     except Unreachable:
         yield out_of_reach(context, conversion.value)
         return
-    yield context.replace(ID, conversion.value, template, WHY, **parts)
+    if guarded is None:
+        yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
+    else:
+        yield from _hoist(context, conversion.value, template, parts, guarded, taken)
+
+
+def _hoist(context: Context, value: ast.expr, template: str, parts: dict[str, ast.AST], guarded: list[ast.stmt], taken: dict[tuple[int, str], str]) -> Iterator[Edit]:
+    """All processes reduce; only the main one, inside the guard, shows the result."""
+    whole: ast.expr = value
+    call = context.facts.parents.get(context.facts.parents[value])
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.value is value and call.func.attr == "item":
+        whole, template = call, f"{template}.item()"
+    key = (id(guarded[0]), ast.unparse(whole))
+    if key not in taken:
+        taken[key] = _global_name(context, value, set(taken.values()))
+        inner = {k: Inner(n) if n is whole else n for k, n in parts.items()}
+        yield InsertBefore(source=context.source(value), rule=ID, why=WHY, node=guarded[0], template=f"{taken[key]} = {template}", parts=inner)
+    yield context.replace(ID, whole, taken[key], WHY)
+
+
+def _global_name(context: Context, value: ast.expr, used: set[str]) -> str:
+    base = value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else "value"
+    names = used | {n.id for n in ast.walk(context.facts.function(value)) if isinstance(n, ast.Name)}
+    name, count = f"global_{base}", 1
+    while name in names:
+        count += 1
+        name = f"global_{base}_{count}"
+    return name
 
 
 def _template(context: Context, conversion: Conversion, spread: Spread | None) -> str | None:
@@ -159,7 +188,7 @@ def _count_leaves(context: Context, node: ast.expr) -> Iterator[ast.expr]:
     if isinstance(node, ast.BinOp):
         yield from _count_leaves(context, node.left)
         yield from _count_leaves(context, node.right)
-    elif node not in context.facts.conversions or node is not None:
+    else:
         yield node
 
 
@@ -181,6 +210,3 @@ def _no_formula(context: Context, conversion: Conversion) -> Finding:
         message=f"`{ast.unparse(node)[:60]}` is computed from this process's rows only",
         advice="gather what it is computed from first: accelerator.gather_for_metrics(...)",
     )  # fmt: skip
-
-
-__all__ = ["ID", "TITLE", "WHY", "apply", "locals_of"]

@@ -1,0 +1,115 @@
+"""Statements which the outside world notices: files, writers, trackers. They run on the main process only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.facts import catalog
+from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.values import Role
+
+FILE_CALLS = {
+    "os.mkdir", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir", "os.removedirs", "os.symlink",
+    "shutil.rmtree", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "shutil.move",
+    "torchvision.utils.save_image", "numpy.save", "numpy.savez", "numpy.savetxt", "matplotlib.pyplot.savefig",
+    "json.dump", "pickle.dump", "torch.onnx.export", "imageio.imwrite", "cv2.imwrite",
+}  # fmt: skip
+FILE_METHODS = {"savefig", "to_csv", "to_json", "write_text", "write_bytes", "unlink", "export_chrome_trace"}
+TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.")
+
+
+def writing_statements(facts: Facts) -> list[ast.stmt]:
+    """Statements to be guarded, outermost only, in order; none that trains or evaluates inside."""
+    found: list[ast.stmt] = []
+    for _, node in facts.nodes(ast.Expr, ast.With):
+        if is_guarded(facts, node):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _writes(facts, node.value):
+            found.append(_with_test(facts, node))
+        elif isinstance(node, ast.With) and opens_files(facts, node) and not runs_models(facts, node):
+            found.append(node)
+    unique = list(dict.fromkeys(found))
+    return [s for s in unique if not any(s is not other and facts.inside(s, other) for other in unique)]
+
+
+def opens_files(facts: Facts, node: ast.With) -> bool:
+    return any(opens_for_writing(facts, item.context_expr) for item in node.items)
+
+
+def is_guarded(facts: Facts, node: ast.AST) -> bool:
+    """Whether a condition around `node` already lets only the main process through."""
+    return any(isinstance(a, ast.If) and "is_main_process" in ast.unparse(a.test) for a in facts.ancestors(node))
+
+
+def runs_models(facts: Facts, node: ast.AST) -> bool:
+    """Whether a forward or backward pass runs inside `node`, calls included: every process must take part in it."""
+    active = {b.scope.node for b in facts.backwards.values()} | {f.scope.node for f in facts.forwards.values()}
+    nodes = set(facts.backwards) | set(facts.forwards)
+    seen: set[ast.AST] = set()
+    pending: list[ast.AST] = [node]
+    while pending:
+        current = pending.pop()
+        for inner in ast.walk(current):
+            if not isinstance(inner, ast.Call):
+                continue
+            if inner in nodes:
+                return True
+            for callee in facts.callees.get(inner, ()):
+                if callee in active:
+                    return True
+                if callee not in seen:
+                    seen.add(callee)
+                    pending.append(callee)
+    return False
+
+
+def _with_test(facts: Facts, statement: ast.Expr) -> ast.stmt:
+    """The `if not os.path.exists(...)` around a statement that makes what is missing."""
+    parent = facts.parents[statement]
+    if isinstance(parent, ast.If) and not parent.orelse and len(parent.body) == 1 and "exists" in ast.unparse(parent.test):
+        return parent
+    return statement
+
+
+def _writes(facts: Facts, call: ast.Call) -> bool:
+    name = facts.external.get(call, "")
+    base, method = facts.methods.get(call, (frozenset(), ""))
+    if name in {"os.makedirs"} or method == "mkdir" or (isinstance(call.func, ast.Attribute) and call.func.attr == "mkdir"):
+        return not any(k.arg == "exist_ok" for k in call.keywords)
+    if name in FILE_CALLS or name.startswith(TRACKERS):
+        return True
+    if any(facts.role(v) is Role.WRITER for v in base):
+        return True
+    return isinstance(call.func, ast.Attribute) and call.func.attr in FILE_METHODS
+
+
+def opens_for_writing(facts: Facts, node: ast.expr) -> bool:
+    """Whether `node` is `open(..., "w")` or with another mode that writes."""
+    if not isinstance(node, ast.Call) or facts.external.get(node) not in {"open", "io.open"}:
+        return False
+    modes = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "mode")]
+    return any(isinstance(m, ast.Constant) and any(c in str(m.value) for c in "wax") for m in modes)
+
+
+def runs_of(facts: Facts, statements: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """`statements` in runs of neighbours."""
+    wanted = {id(s) for s in statements}
+    seen: set[int] = set()
+    for statement in statements:
+        if id(statement) in seen:
+            continue
+        block = facts.block(statement)
+        index = next(i for i, s in enumerate(block) if s is statement)
+        run = []
+        for follower in block[index:]:
+            if id(follower) not in wanted:
+                break
+            run.append(follower)
+        seen.update(id(s) for s in run)
+        yield run
+
+
+def writers(facts: Facts) -> Iterator[ast.Call]:
+    """Calls that make a writer, outside of a guard."""
+    return (call for call, name in facts.external.items() if name in catalog.WRITERS and not is_guarded(facts, call))
