@@ -14,6 +14,7 @@ from accel_migrate.edits import (
 )
 from accel_migrate.errors import UserError
 from accel_migrate.rewrite.conflicts import EditConflict, conflicts, content
+from accel_migrate.rewrite.formfeeds import hidden, shown
 from accel_migrate.rewrite.unused import unused_imports
 from accel_migrate.source import Source, parse
 
@@ -37,7 +38,7 @@ def rewrite(source: Source, edits: Sequence[Edit]) -> str:
     from accel_migrate.rewrite.apply import apply, without_imports
 
     try:
-        module = cst.parse_module(source.text)
+        module = cst.parse_module(hidden(source.text))
     except cst.ParserSyntaxError as error:
         raise UserError(f"{source.path}: libcst cannot read this file's syntax; migrate it by hand") from error
     changes = [edit for edit in _distinct(edits) if not isinstance(edit, DropImportIfUnused)]
@@ -49,7 +50,7 @@ def rewrite(source: Source, edits: Sequence[Edit]) -> str:
     if unused.statements or unused.aliases:
         text = without_imports(source, tree, module, unused).code
         _parsed(text)
-    return text
+    return shown(text)
 
 
 def _parsed(text: str) -> ast.Module:

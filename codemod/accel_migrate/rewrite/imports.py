@@ -110,7 +110,8 @@ def _placed(module: cst.Module, text: str, key: _Key) -> cst.Module:
     block = _third_party_block(body, run)
     if block:
         return module.with_changes(body=_into_block(body, block, key, line))
-    return module.with_changes(body=_as_block(body, run, line, bool(module.header)))
+    ends_line = module.has_trailing_newline or not body
+    return module.with_changes(body=_as_block(body, run, line, bool(module.header)), has_trailing_newline=ends_line)
 
 
 def _entry(index: int, line: cst.CSTNode) -> _Entry | None:
