@@ -46,7 +46,7 @@ def _patch_forward() -> None:
 def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: Tracker) -> torch.Tensor:
     layer._check_input_dim(x)
     share = tracker.share_of(x)
-    counted = x.detach()[:0] if share is not None and share.borrowed else x
+    counted = x[:0] if share is not None and share.borrowed else x
     mean, variance, count = _global_statistics(counted.float(), world)
     if count <= 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got {count:.0f} over all processes")
@@ -77,7 +77,8 @@ def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, tor
         deviations = (x - mean.view(1, -1, *(1,) * (x.ndim - 2))).square().sum(dims)
         mine = torch.cat([mean.new_full((1,), count), mean, deviations])
     else:
-        mine = x.new_zeros(1 + 2 * x.shape[1])
+        # The other processes come here in the backward too, so this one has to.
+        mine = x.new_zeros(1 + 2 * x.shape[1]).requires_grad_(x.requires_grad)
     rows = nn.functional.pad(mine[None], (0, 0, world.rank, world.size - 1 - world.rank))
     rows = _AllReduce.apply(rows, world)
     counts, means, deviations = rows.split([1, x.shape[1], x.shape[1]], dim=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -69,6 +70,7 @@ def accelerated(program: Program, n: int, **settings: Any) -> list[dict[str, Any
 def _accelerated_here(program: Program, settings: dict[str, Any]) -> dict[str, Any]:
     from accel_runtime import Accelerator
 
+    faulthandler.dump_traceback_later(40)  # where a process hangs
     AcceleratorState._reset_state(True)
     GradientState._reset_state()
     accelerator = Accelerator(cpu=True, **settings)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..world import World, leave
 from .base import Strategy
@@ -27,6 +28,7 @@ class DataParallel(Strategy):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.reduction = Reduction(world.size)
+        self._separate = False
         if world.backend == "gloo":
             _leave_at_exit()
 
@@ -37,9 +39,19 @@ class DataParallel(Strategy):
     def prepare_model(self, model: nn.Module) -> nn.Module:
         new = self.reduction.unknown(model.parameters())
         if new:
+            self._separate_gradients(model)
             _broadcast([*new, *model.buffers()])
             self.reduction.add(GradientReducer(self.reduction, new, _sparse_parameters(model)))
         return model
+
+    def _separate_gradients(self, model: nn.Module) -> None:
+        """Give gradients a group of their own where a backward may hold other collectives.
+
+        When a bucket leaves depends on which parameters a process uses, so the order against the others is not fixed.
+        """
+        if not self._separate and (self.world.backend == "gloo" or any(isinstance(m, _BatchNorm) for m in model.modules())):
+            self._separate = True
+            self.reduction.group = dist.new_group()
 
     def prepare_optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         new = self.reduction.unknown(p for group in optimizer.param_groups for p in group["params"])

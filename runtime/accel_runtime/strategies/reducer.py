@@ -25,9 +25,9 @@ _BUCKET_BYTES = 25 * 2**20
 class Bucket:
     """Parameters of one type and device whose gradients travel as one message."""
 
-    def __init__(self, parameters: list[torch.Tensor], size: int, dormant: bool) -> None:
+    def __init__(self, parameters: list[torch.Tensor], reduction: Reduction, dormant: bool) -> None:
         self.parameters = parameters
-        self.size = size
+        self.reduction = reduction
         self.dormant = dormant
         self.ready: set[int] = set()
         self.late = False
@@ -54,9 +54,9 @@ class Bucket:
             self._roll_call().fill_(1)
         else:
             self._fill_partly(flat, gradients)
-        flat.div_(self.size)
+        flat.div_(self.reduction.size)
         wire = torch.view_as_real(flat) if flat.is_complex() else flat
-        self.work = dist.group.WORLD.allreduce([wire])
+        self.work = self.reduction.group.allreduce([wire])
         self.late = False
 
     @torch.no_grad()
@@ -121,8 +121,8 @@ class GradientReducer:
         self.sparse = [p for p in parameters if id(p) in by_identity]
         dense = [p for p in reversed(parameters) if id(p) not in by_identity]
         self.buckets = [
-            *_in_buckets([p for p in dense if p.requires_grad], reduction.size, dormant=False),
-            *_in_buckets([p for p in dense if not p.requires_grad], reduction.size, dormant=True),
+            *_in_buckets([p for p in dense if p.requires_grad], reduction, dormant=False),
+            *_in_buckets([p for p in dense if not p.requires_grad], reduction, dormant=True),
         ]
         self.active = False
         self._next = 0
@@ -195,6 +195,7 @@ class Reduction:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.group = dist.group.WORLD
         self.enabled = True
         self.reducers: list[GradientReducer] = []
         self.aside: dict[int, torch.Tensor | None] | None = None
@@ -272,14 +273,14 @@ class _Backward:
                 reducer.finish()
 
 
-def _in_buckets(parameters: list[torch.Tensor], size: int, dormant: bool) -> list[Bucket]:
+def _in_buckets(parameters: list[torch.Tensor], reduction: Reduction, dormant: bool) -> list[Bucket]:
     buckets: list[Bucket] = []
     open_buckets: dict[tuple[torch.dtype, torch.device], tuple[list[torch.Tensor], int]] = {}
     for parameter in parameters:
         kind = (parameter.dtype, parameter.device)
         members, used = open_buckets.get(kind, ([], 0))
         if not members:
-            buckets.append(Bucket(members, size, dormant))
+            buckets.append(Bucket(members, reduction, dormant))
         members.append(parameter)
         used += parameter.numel() * parameter.element_size()
         full = used >= (_BUCKET_BYTES if len(buckets) > 1 else _FIRST_BUCKET_BYTES)
