@@ -39,6 +39,45 @@ def _keeps(edit: ReplaceExpression | ReplaceStatement, lineage: set[int]) -> boo
     return any(id(node) in lineage for node in nodes)
 
 
+def merged(edits: list[Edit]) -> list[Edit]:
+    """`edits`, where one that wraps an expression and one that replaces the same expression are one edit.
+
+    `loss.detach()` -> `global_mean(loss.detach())` and -> `loss` together give `global_mean(loss)`.
+    """
+    result: list[Edit] = []
+    place: dict[int, int] = {}
+    for edit in edits:
+        if isinstance(edit, ReplaceExpression):
+            if id(edit.node) in place:
+                index = place[id(edit.node)]
+                both = _wrapped(result[index], edit) or _wrapped(edit, result[index])  # type: ignore[arg-type]
+                if both is not None:
+                    result[index] = both
+                    continue
+            place[id(edit.node)] = len(result)
+        result.append(edit)
+    return result
+
+
+def _wrapped(inner: ReplaceExpression, outer: ReplaceExpression) -> ReplaceExpression | None:
+    """`outer` around the result of `inner`; None if `outer` does not contain the expression itself."""
+    if inner.template == outer.template and dict(inner.parts) == dict(outer.parts):
+        return inner
+    keys = [k for k, part in outer.parts.items() if isinstance(part, Inner) and part.node is outer.node]
+    if not keys:
+        return None
+    renamed = {f"inner_{key}": part for key, part in inner.parts.items()}
+    text = inner.template
+    for key in inner.parts:
+        text = text.replace(f"{{{key}}}", f"{{inner_{key}}}")
+    template = outer.template
+    for key in keys:
+        alone = template in {f"{{{key}}}", f"({{{key}}})"} or f"({{{key}}})" in template or f"({{{key}}}, " in template
+        template = template.replace(f"{{{key}}}", text if alone else f"({text})")
+    parts = {k: p for k, p in outer.parts.items() if k not in keys} | renamed
+    return ReplaceExpression(source=outer.source, rule=outer.rule, why=outer.why, node=outer.node, template=template, parts=parts)
+
+
 def make_plan(context: Context, options: Options) -> Plan:
     """What all selected rules want to do."""
     plan = Plan(context.facts)
@@ -49,4 +88,5 @@ def make_plan(context: Context, options: Options) -> Plan:
     for rule in rules:
         for item in rule.finish(context, plan):
             plan.add(item)
+    plan.edits = merged(plan.edits)
     return plan

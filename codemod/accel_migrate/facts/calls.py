@@ -205,9 +205,11 @@ class Calls:
         return frozenset({Local(Spread.SHARD, grad=not self.machine.no_grad, output=True)})
 
     def unknown(self, node: ast.Call, args: Arguments) -> Values:
-        """A call of something unknown: rows in, rows out."""
+        """A call of something unknown: rows in, rows out; otherwise an object whose attributes are followed."""
         self._note_closures(args)
-        return ops.local(Spread.SHARD, *args.all()) if self.takes_shard(args) else UNKNOWN
+        if self.takes_shard(args):
+            return ops.local(Spread.SHARD, *args.all())
+        return frozenset({Made(Role.OBJECT, node)})
 
     # -- methods ------------------------------------------------------------------------------------
     def method(self, node: ast.Call, func: ast.Attribute, base: Values, args: Arguments, frame: Frame) -> Values:
@@ -224,6 +226,12 @@ class Calls:
             elif isinstance(value, Box):
                 found |= self.library.container_method(value, node, func, args, frame)
         return frozenset(found)
+
+    def object_result(self, node: ast.Call, name: str, args: Arguments) -> Values:
+        """What a method of an unknown object returns: rows for rows, else another unknown object."""
+        if name == "parse_args":
+            return frozenset({Made(Role.NAMESPACE, node, name)})
+        return self.unknown(node, args)
 
     # -- backward -----------------------------------------------------------------------------------
     def backward(self, node: ast.Call, value: ast.expr, base: Values, args: Arguments, frame: Frame) -> Values:

@@ -282,6 +282,8 @@ class Library:
             return self._super_method(name, args, frame)
         if isinstance(value, Made) and value.role is Role.OBJECT and value.detail.startswith("iter:") and name in {"next", "__next__"}:
             return self.evaluator.iterate(frozenset({value}), frame)
+        if isinstance(value, Made) and role is Role.OBJECT and not value.detail:
+            return self.calls.object_result(node, name, args)
         return UNKNOWN
 
     def run_closures(self, args: Arguments) -> None:
@@ -348,7 +350,9 @@ class Library:
         values = args.positional[-1]
         kinds = ops.spreads(values)
         feeds = self.evaluator._feeds_backward(node.func.value, frame)  # type: ignore[attr-defined]
-        if kinds and not feeds and not (kinds == {Spread.SHARD} and any(v.grad for v in locals_of(values))):
+        trains = bool(self.machine.loader_loops) and self.machine.loader_loops[-1].trains
+        input_rows = kinds == {Spread.SHARD} and (trains or any(v.grad for v in locals_of(values)))
+        if kinds and not feeds and not input_rows:
             self.evaluator.convert(node.args[-1], values, frame, "collect")
             values = frozenset(v for v in values if not isinstance(v, Local))
         self.machine.write_heap(box, "*", self.evaluator.iterate(values, frame) if name == "extend" else values)

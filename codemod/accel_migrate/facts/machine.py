@@ -217,7 +217,7 @@ class Machine:
             self.write_heap(owner, name, values)
 
     def _note_binding(self, target: ast.expr, values: Values, frame: Frame, statement: ast.stmt) -> None:
-        if any(self.facts.role(v) is not None for v in values):
+        if any(self.facts.role(v) not in {None, Role.OBJECT} for v in values):
             self.order += 1
             self.facts.bindings.append(Binding(statement, target, values, frame.scope, self.order, tuple(self.loops)))
 

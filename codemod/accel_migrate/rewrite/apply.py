@@ -229,6 +229,8 @@ class _Pass(cst.CSTTransformer):
         items, _ = self._editor.rewrite([original.orelse], [updated.orelse], None, at_top=False)  # type: ignore[list-item]
         if not items:
             return updated.with_changes(orelse=None)
+        if [item.statement for item in items] == [updated.orelse]:
+            return updated
         leading = items[0].leading
         first, *others = lines_of([indentable(item) for item in items])
         body = cst.IndentedBlock([first.with_changes(leading_lines=()), *others])
