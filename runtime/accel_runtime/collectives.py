@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.nn import functional
 
+from . import fast_pickle
 from .nested import leaves, map_tensors, others, skeleton
 from .world import World
 
@@ -100,13 +102,24 @@ def broadcast_object_list(world: World, objects: list[Any], from_process: int = 
 
 
 def scatter_object(world: World, objects: list[Any] | None, from_process: int = 0) -> Any:
-    """Return this process's entry of the list, one entry per process, which `from_process` gives; others give None."""
+    """Return this process's entry of the list, one entry per process, which `from_process` gives; others give None.
+
+    Entries are anything that pickles; the memory of CPU tensors in them is copied as it is.
+    """
     if world.size == 1:
         assert objects is not None
         return objects[0]
-    received: list[Any] = [None]
-    dist.scatter_object_list(received, objects, src=from_process)
-    return received[0]
+    device = world.wire()
+    sizes = torch.zeros(world.size, dtype=torch.int64, device=device)
+    messages = [torch.frombuffer(fast_pickle.dumps(each), dtype=torch.uint8) for each in objects or ()]
+    if objects is not None:
+        sizes.copy_(torch.tensor([len(message) for message in messages]))
+    dist.broadcast(sizes, src=from_process)
+    lengths = sizes.tolist()
+    received = torch.empty(max(lengths), dtype=torch.uint8, device=device)
+    parts = [functional.pad(message, (0, len(received) - len(message))).to(device) for message in messages]
+    dist.scatter(received, parts or None, src=from_process)
+    return fast_pickle.loads(received[: lengths[world.rank]].cpu())
 
 
 def all_gather_object(world: World, value: Any) -> list[Any]:

@@ -6,15 +6,18 @@ through the environment variables which torchrun sets, hence the runtime under t
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import multiprocessing
 import os
 import pickle
 import signal
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import IO, Any
 
 import torch
 import torch._dynamo  # the first optimizer imports it: once here instead of once in every child
@@ -47,18 +50,23 @@ def run_ranks(
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(n)]
+    stacks = [tempfile.TemporaryFile("w+") for _ in range(n)]  # noqa: SIM115
     processes = []
     for rank, (_, sender) in enumerate(pipes):
         variables = _environment(rank, n, store.port) | (env or {})
-        process = context.Process(target=_child, args=(fn, args, variables, sender))
+        process = context.Process(target=_child, args=(fn, args, variables, sender, stacks[rank]))
         process.start()
         sender.close()
         processes.append(process)
     try:
         results, errors = _collect([receiver for receiver, _ in pipes], timeout)
+        for rank, text in errors.items():
+            if "Traceback" not in text:
+                errors[rank] = f"{text}\n{_stack_of(processes[rank], stacks[rank])}"
     finally:
         for process in processes:
             _end(process)
+        del store
     if errors:
         raise RanksFailed(errors)
     return [results[rank] for rank in range(n)]
@@ -77,7 +85,11 @@ def _environment(rank: int, n: int, port: int) -> dict[str, str]:
     }
 
 
-def _child(fn: Callable[..., Any], args: tuple[Any, ...], variables: dict[str, str], sender: Connection) -> None:
+def _child(
+    fn: Callable[..., Any], args: tuple[Any, ...], variables: dict[str, str], sender: Connection, stack: IO[str]
+) -> None:
+    gc.freeze()  # collecting a store of the parent's would wait for its thread, which no child has
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
     os.environ.update(variables)
     world_module.forget()
     try:
@@ -109,8 +121,17 @@ def _collect(receivers: list[Connection], timeout: float) -> tuple[dict[int, Any
     return results, errors
 
 
+def _stack_of(process: Any, stack: IO[str]) -> str:
+    """Where a process that does not answer is, which it writes down itself when it is asked by a signal."""
+    if process.is_alive():
+        os.kill(process.pid, signal.SIGUSR1)
+        time.sleep(0.3)
+    stack.seek(0)
+    return stack.read()
+
+
 def _end(process: Any) -> None:
-    process.join(GRACE if process.exitcode is None and process.is_alive() else 0)
+    process.join(1)
     if process.is_alive():
         os.kill(process.pid, signal.SIGKILL)
         process.join()

@@ -1,0 +1,1 @@
+"""Prepared data loaders: exact mode, per-process mode, and skipping batches."""

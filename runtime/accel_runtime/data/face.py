@@ -1,0 +1,38 @@
+"""A loader with the face of another one, and plain loaders like another one with other batching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+_KEPT = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "persistent_workers")
+_KEPT_WITH_WORKERS = ("prefetch_factor", "multiprocessing_context")
+
+
+class LoaderFace(DataLoader[Any]):
+    """A DataLoader whose attributes are those of `original`, read and written, but for its `own_attributes`."""
+
+    own_attributes: frozenset[str] = frozenset({"original"})
+    original: DataLoader[Any]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.own_attributes or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.original, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.own_attributes:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.original, name, value)
+
+
+def rebuild(loader: DataLoader[Any], dataset: Any, **changes: Any) -> DataLoader[Any]:
+    """A plain loader over `dataset` with the workers, the collation and the pinning of `loader`."""
+    settings = {name: getattr(loader, name) for name in _KEPT}
+    if loader.num_workers > 0:
+        settings |= {name: getattr(loader, name) for name in _KEPT_WITH_WORKERS}
+    if getattr(loader, "pin_memory_device", ""):
+        settings["pin_memory_device"] = loader.pin_memory_device
+    return DataLoader(dataset, **{**settings, **changes})

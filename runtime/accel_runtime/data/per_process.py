@@ -1,0 +1,220 @@
+"""The loader that `prepare` returns in per-process mode: every process draws its own batches of the size in the script.
+
+Three sources of batches: map-style data through `BatchSamplerShard`, streams through `IterableDatasetShard`, and
+dispatch, where the main process reads for all (the default for streams). Loaders that already share out their data (a
+`DistributedSampler`, a data set sharded by the user with `DataLoaderConfiguration(dispatch_batches=False)`) are only
+placed on the device.
+
+Epochs: each pass takes the next epoch number; `set_epoch` chooses it. The shuffle of a pass depends on the seed at
+`prepare` and on the epoch only, so it never differs between processes, and a resumed run that sets the epoch finds the
+order of the interrupted one. Workers of different processes draw different augmentations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data.distributed import DistributedSampler
+
+from ..kwargs import DataLoaderConfiguration
+from ..nested import send_to_device
+from ..state import GradientState
+from ..world import World
+from .face import LoaderFace, rebuild
+from .order import samplers, seed_sampler
+from .sources import Batches, Dispatched, Own, Sharded, Source, Stream
+
+Hook = Callable[[], Any]
+
+
+def prepare_per_process(
+    world: World,
+    loader: DataLoader[Any],
+    config: DataLoaderConfiguration,
+    place: bool = True,
+    slice_fn: Callable[..., Any] | None = None,
+    tracker: Any = None,
+    on_start: Hook | None = None,
+) -> PerProcessLoader:
+    """Share `loader` out among the processes of `world`.
+
+    Args:
+        world: the processes.
+        loader: the user's loader; its samplers get generators of their own.
+        config: dispatch, even batches, seedable sampler.
+        place: move batches to the device.
+        slice_fn: cuts a joined batch for dispatch, as `slice_fn(batch, slice, process_index=, num_processes=)`.
+        tracker: told when a pass begins and ends.
+        on_start: called at the beginning of each pass.
+
+    Raises:
+        ValueError: `dispatch_batches=True` without placing batches on devices.
+    """
+    if config.dispatch_batches and not place:
+        raise ValueError("dispatch_batches=True needs device_placement=True: batches arrive on the process's device")
+    source = _source(world, loader, config, place, slice_fn)
+    device = world.device if place and world.device.type != "cpu" else None
+    return PerProcessLoader(loader, source, device, config.non_blocking, tracker, on_start)
+
+
+class PerProcessLoader(LoaderFace):
+    """A DataLoader of this process's batches, whose other attributes are the original's.
+
+    Attributes:
+        original: the user's loader.
+        iteration: the epoch of the next pass.
+        end_of_dataloader: whether the last batch has been delivered.
+        remainder: rows of the present global batch that are no repetitions, 0 if none is one, -1 if unknown.
+    """
+
+    own_attributes = frozenset(
+        {"original", "source", "device", "non_blocking", "tracker", "on_start", "skip", "iteration", "_told"}
+        | {"end_of_dataloader", "remainder", "batches_left"}
+    )
+
+    def __init__(
+        self,
+        original: DataLoader[Any],
+        source: Source,
+        device: torch.device | None = None,
+        non_blocking: bool = False,
+        tracker: Any = None,
+        on_start: Hook | None = None,
+        skip: int = 0,
+    ):
+        self.original = original
+        self.source = source
+        self.device = device
+        self.non_blocking = non_blocking
+        self.tracker = tracker
+        self.on_start = on_start
+        self.skip = skip
+        self.iteration = 0
+        self.end_of_dataloader = False
+        self.remainder = -1
+        self.batches_left: int | None = None
+        self._told: int | None = None
+
+    def skipping(self, batches: int) -> PerProcessLoader:
+        """The same loader, `batches` later in each pass; it goes on with the epoch that this one has come to."""
+        later = PerProcessLoader(
+            self.original, self.source, self.device, self.non_blocking, self.tracker, self.on_start, self.skip + batches
+        )
+        later.iteration, later._told = self.iteration, self._told
+        return later
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        self._begin_epoch()
+        if self.on_start is not None:
+            self.on_start()
+        return Pass(self)
+
+    def __len__(self) -> int:
+        return max(self.source.length() - self.skip, 0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next pass, here and in the samplers and data sets that know epochs."""
+        self.iteration = epoch
+        self.source.set_epoch(epoch)
+        self._told = epoch
+
+    def _begin_epoch(self) -> None:
+        chosen = self.source.epoch_chosen_by_user(self._told)
+        self.set_epoch(self.iteration if chosen is None else chosen)
+        self.iteration += 1
+
+    @property
+    def total_batch_size(self) -> int | None:
+        """Samples in a full global batch."""
+        return self.source.total_batch_size()
+
+    @property
+    def total_dataset_length(self) -> int:
+        """Samples in the data set."""
+        return len(self.original.dataset)  # type: ignore[arg-type]
+
+
+class Pass:
+    """One pass over a loader; fetches one batch ahead, unless the length is known, to recognise the last."""
+
+    def __init__(self, loader: PerProcessLoader):
+        self.loader = loader
+        self.items = loader.source.open(loader.skip)
+        self.left = loader.source.known_length(loader.skip)
+        self.state = GradientState()
+        self.state._add_dataloader(loader)
+        self.run = loader.tracker.start(self.left, loader) if loader.tracker is not None else None
+        loader.end_of_dataloader, loader.remainder, loader.batches_left = False, -1, self.left
+        self.held = next(self.items, None) if self.left is None else None
+        self.open = True
+
+    def __iter__(self) -> Pass:
+        return self
+
+    def __next__(self) -> Any:
+        item = self._next_item()
+        if item is None:
+            self.close()
+            raise StopIteration
+        if self.run is not None:
+            self.run.count += 1
+            self.run.at_end = self.loader.end_of_dataloader
+        self.loader.remainder, batch = item
+        device = self.loader.device
+        return batch if device is None else send_to_device(batch, device, self.loader.non_blocking)
+
+    def _next_item(self) -> tuple[int, Any] | None:
+        if self.left is None:
+            item, self.held = self.held, next(self.items, None) if self.held is not None else None
+            self.loader.end_of_dataloader = self.held is None
+            return item
+        item = next(self.items, None)
+        self.left -= 1
+        self.loader.end_of_dataloader = self.left <= 0
+        self.loader.batches_left = max(self.left, 0)
+        return item
+
+    def close(self) -> None:
+        """The pass is over, or was abandoned."""
+        if self.open:
+            self.open = False
+            self.state._remove_dataloader(self.loader)
+            if self.run is not None:
+                self.run.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "open"):
+            self.close()
+
+
+def _source(world: World, loader: DataLoader[Any], config: DataLoaderConfiguration, place: bool, slice_fn: Any) -> Source:
+    if _is_sharded(loader):
+        return Own(world, loader)
+    is_stream = isinstance(loader.dataset, IterableDataset)
+    if config.use_seedable_sampler:
+        seed_sampler(world, loader, config.data_seed)
+    if is_stream and place if config.dispatch_batches is None else config.dispatch_batches:
+        return Dispatched(world, loader, slice_fn)
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        return Batches(world, loader)
+    if not is_stream:
+        return Sharded(world, loader, config.even_batches)
+    by_source = _sharded_by_source(world, loader)
+    return Stream(world, loader) if by_source is None else Own(world, by_source)
+
+
+def _is_sharded(loader: DataLoader[Any]) -> bool:
+    """Whether the user has shared out the data: every process would get a part of its part."""
+    return any(isinstance(part, DistributedSampler) for part in samplers(loader))
+
+
+def _sharded_by_source(world: World, loader: DataLoader[Any]) -> DataLoader[Any] | None:
+    """A Hugging Face data set in enough files is read in different files by different processes."""
+    shards = getattr(loader.dataset, "n_shards", 0)
+    if not hasattr(loader.dataset, "shard") or not isinstance(shards, int) or shards < world.size:
+        return None
+    part = loader.dataset.shard(num_shards=world.size, index=world.rank)
+    return rebuild(loader, part, batch_size=loader.batch_size, drop_last=loader.drop_last)
