@@ -72,6 +72,9 @@ class Script:
     def add_argument(self, call: str, value: str, keyword: str | None = None) -> e.Edit:
         return self._make(e.AddArgument, node=self.expr(call), value=value, keyword=keyword)
 
+    def add_base(self, header: str, value: str, keyword: str | None = None) -> e.Edit:
+        return self._make(e.AddArgument, node=self.stmt(header), value=value, keyword=keyword)
+
     def remove_argument(self, call: str, argument: str) -> e.Edit:
         return self._make(e.RemoveArgument, node=self.expr(call), argument=self.expr(argument))
 

@@ -205,6 +205,11 @@ CASES: dict[str, tuple[str, Edits, str]] = {
         lambda s: [s.replace("a", "p + q"), s.replace("b", "r, s"), s.replace("c", "t")],
         "async def f():\n    await (p + q)\n    yield r, s\n    x, *y = t\n",
     ),
+    "a tuple under with": (
+        "with a as b: pass\n",
+        lambda s: [s.replace("a", "(c, d)")],
+        "with ((c, d)) as b: pass\n",
+    ),
     "braces of a template": (
         "x = y\n",
         lambda s: [s.replace("y", "{{'k': {v}, **{{}}}}", v="y")],

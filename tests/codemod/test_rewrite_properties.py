@@ -117,7 +117,7 @@ def _rewritten(source: Source, edits: Sequence[e.Edit]) -> str | None:
         return None
 
 
-SETTINGS = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS

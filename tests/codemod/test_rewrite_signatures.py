@@ -49,6 +49,16 @@ ADD_ARGUMENT: dict[str, tuple[str, Edits, str]] = {
         lambda s: [s.add_argument("f(x for x in y)", "0", "start")],
         "f((x for x in y), start=0)\n",
     ),
+    "to class headers": (
+        "class A: pass\nclass B(\n    C,\n    m=D,\n):\n    pass\n",
+        lambda s: [
+            s.add_base("class A:", "P"),
+            s.add_base("class A:", "m", "k"),
+            s.add_base("class B(C, m=D):", "Q"),
+            s.add_base("class B(C, m=D):", "r", "k"),
+        ],
+        "class A(P, k=m): pass\nclass B(\n    C,\n    Q,\n    m=D,\n    k=r,\n):\n    pass\n",
+    ),
     "the same keyword twice is one": (
         "f(a)\n",
         lambda s: [s.add_argument("f(a)", "c", "k"), s.add_argument("f(a)", "c", "k")],

@@ -132,6 +132,8 @@ class _Pass(cst.CSTTransformer):
         if isinstance(original, cst.FunctionDef):
             for parameter in self._of(original, AddParameter):
                 updated = signatures.with_parameter(updated, parameter)
+        elif isinstance(original, cst.ClassDef) and (added := self._of(original, AddArgument)):
+            updated = signatures.edited_class(updated, added)
         elif isinstance(original, cst.Param):
             for rename in self._of(original, RenameParameter):
                 needs_default = signatures.follows_default(original, self._twins.path_to(original)[1])  # type: ignore[arg-type]

@@ -114,7 +114,9 @@ def fit(parent: cst.CSTNode, field: str, node: cst.BaseExpression) -> cst.BaseEx
     number = isinstance(parent, cst.Attribute) and isinstance(node, cst.BaseNumber) and not node.lpar
     loose = not isinstance(parent, _BRACKETED) and breaks_lines(node)
     brace = isinstance(parent, cst.FormattedStringExpression) and code(node).startswith("{")
-    return parenthesise(node) if too_weak or number or loose or brace else node
+    items = isinstance(parent, cst.WithItem) and isinstance(node, cst.Tuple)  # `with (a, b):` has two items, no tuple
+    node = parenthesise(node) if too_weak or number or loose or brace else node
+    return parenthesise(node) if items else node
 
 
 def _peelable(node: cst.BaseExpression) -> bool:

@@ -24,6 +24,17 @@ def edited_call(call: cst.Call, gone: Sequence[int], added: Sequence[AddArgument
     return call.with_changes(args=args, whitespace_before_args=opening)
 
 
+def edited_class(definition: cst.ClassDef, added: Sequence[AddArgument]) -> cst.ClassDef:
+    """`definition` with the arguments of `added` in its header."""
+    args: list[Any] = [*definition.bases, *definition.keywords]
+    bracket = definition.lpar
+    opening = bracket.whitespace_after if isinstance(bracket, cst.LeftParen) else cst.SimpleWhitespace("")
+    for edit in added:
+        args = inserted(args, _place_of(edit, args), _argument(edit), opening)
+    bases = [arg for arg in args if arg.keyword is None and arg.star != "**"]
+    return definition.with_changes(bases=bases, keywords=[arg for arg in args if arg not in bases])
+
+
 def _argument(edit: AddArgument) -> cst.Arg:
     text = edit.value if edit.keyword is None else f"{edit.keyword}={edit.value}"
     call = cst.parse_expression(f"f({text})")
