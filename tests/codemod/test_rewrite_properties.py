@@ -213,3 +213,18 @@ def test_odd_ends_stay(text: str) -> None:
     source = Source(Path("train.py"), text)
     node = source.tree.body[0]
     assert rewrite(source, [e.InsertAfter(source=source, rule="r", node=node, template="")]) == text
+
+
+DEEP = {
+    "a long sum": "x = " + " + ".join(["a"] * 800),
+    "a long chain of elif": "if a: b" + "\nelif a: b" * 800,
+    "a long chain of calls": "x = a" + ".b()" * 400,
+    "deep brackets": "x = " + "[" * 90 + "]" * 90,
+}
+
+
+@pytest.mark.parametrize("deep", DEEP.values(), ids=DEEP.keys())
+def test_deep_trees(deep: str) -> None:
+    source = Source(Path("train.py"), f"{deep}\ny\n")
+    edit = e.DeleteStatement(source=source, rule="r", node=source.tree.body[-1])
+    assert rewrite(source, [edit]) == f"{deep}\n"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from accel_migrate.edits import (
     AddArgument,
@@ -20,6 +22,8 @@ from accel_migrate.source import Source, parse
 
 __all__ = ["EditConflict", "conflicts", "rewrite"]
 
+_FRAMES = 8_000
+
 
 def rewrite(source: Source, edits: Sequence[Edit]) -> str:
     """The text of `source` after all `edits`, which must name nodes of `source.tree`.
@@ -33,6 +37,11 @@ def rewrite(source: Source, edits: Sequence[Edit]) -> str:
         raise conflict
     if not edits:
         return source.text
+    with _deep_recursion():
+        return _rewritten(source, edits)
+
+
+def _rewritten(source: Source, edits: Sequence[Edit]) -> str:
     import libcst as cst  # costs more than all the rest where nothing is rewritten
 
     from accel_migrate.rewrite.apply import apply, without_imports
@@ -51,6 +60,17 @@ def rewrite(source: Source, edits: Sequence[Edit]) -> str:
         text = without_imports(source, tree, module, unused).code
         _parsed(text)
     return shown(text)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """libcst takes several Python frames per level of nesting, so that trees which `ast` builds would be too deep."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _parsed(text: str) -> ast.Module:
