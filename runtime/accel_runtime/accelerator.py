@@ -23,6 +23,7 @@ from .drawing import draw_rows
 from .kwargs import (
     AutocastKwargs,
     DataLoaderConfiguration,
+    DistributedDataParallelKwargs,
     GradientAccumulationPlugin,
     GradScalerKwargs,
     InitProcessGroupKwargs,
@@ -113,7 +114,7 @@ class Accelerator(ProcessControl):
         self.gradient_state = GradientState(_plugin(gradient_accumulation_plugin, gradient_accumulation_steps))
         self.tracker = Tracker()
         self.accumulation = Accumulation(self.tracker, self.gradient_state)
-        self.strategy = create(self.world)
+        self.strategy = create(self.world, handlers.get(DistributedDataParallelKwargs))
         self.precision = Precision(
             self.state.mixed_precision, self.world.device.type, _options(handlers, GradScalerKwargs), _options(handlers, AutocastKwargs)
         )
@@ -193,9 +194,18 @@ class Accelerator(ProcessControl):
         else:
             from .data.per_process import prepare_per_process
 
-            prepared = prepare_per_process(self.world, data_loader, self.dataloader_config, place, slice_fn_for_dispatch)
+            prepared = prepare_per_process(
+                self.world, data_loader, self.dataloader_config, place, slice_fn_for_dispatch, self.tracker, self._share_buffers
+            )
         self._dataloaders.append(prepared)
         return prepared
+
+    def _share_buffers(self) -> None:
+        """In per-process mode running statistics drift; each pass begins with the main process's."""
+        settings = self.kwargs_handlers.get(DistributedDataParallelKwargs)
+        if settings is None or settings.broadcast_buffers:
+            for model in self._models:
+                collectives.broadcast(self.world, list(model.buffers()))
 
     def _prepare_one(self, item: Any, place: bool) -> Any:
         if isinstance(item, nn.Module):

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from accel_runtime import GradientAccumulationPlugin
 
-from .training import Plain, assert_close, assert_identical, accelerated, data, mlp, plain, weights
+from .training import Plain, accelerated, assert_close, assert_identical, data, mlp, plain, weights
 
 NS = [1, 2, 3]
 

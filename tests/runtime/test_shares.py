@@ -94,7 +94,7 @@ def test_two_loaders_under_zip_with_uneven_ends(n):
 
 def test_one_loss_over_two_different_batches_asks_for_the_weight():
     def program(trainer):
-        model, optimizer, first, second = setup(trainer, DataLoader(data(12), 4), DataLoader(data(9), 3))
+        model, _, first, second = setup(trainer, DataLoader(data(12), 4), DataLoader(data(9), 3))
         for (x, y), (u, v) in zip(first, second, strict=True):
             trainer.backward(F.mse_loss(model(x), y) + F.mse_loss(model(u), v))
         return {}

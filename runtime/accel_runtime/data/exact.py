@@ -32,6 +32,7 @@ from ..batches import Share
 from ..nested import find_batch_size, slice_rows
 from ..rng import read_main_streams, share_streams
 from ..world import World
+from .face import rebuild
 
 _DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 _WORKER_STRIDE = 1_000_003
@@ -61,9 +62,8 @@ class SamplerCutter:
         self.world = world
         self.skip = skip
         self.sampler = _CutBatches(original.batch_sampler, world)
-        self.inner = _rebuild(original, original.dataset, batch_sampler=self.sampler)
-        if world.size > 1:
-            self.inner.generator = torch.Generator()
+        own = {"generator": torch.Generator()} if world.size > 1 else {}
+        self.inner = rebuild(original, original.dataset, batch_sampler=self.sampler, **own)
 
     def open(self) -> Pairs:
         share_streams_of(self.original, self.world)
@@ -90,8 +90,8 @@ class CollateCutter:
             if isinstance(original.dataset, IterableDataset)
             else {"batch_sampler": original.batch_sampler}
         )
-        self.inner = _rebuild(original, original.dataset, **batching)
-        self.inner.collate_fn = _CutCollate(original.collate_fn, world, collate == "global")
+        collate_fn = _CutCollate(original.collate_fn, world, collate == "global")
+        self.inner = rebuild(original, original.dataset, collate_fn=collate_fn, **batching)
 
     def open(self) -> Pairs:
         generators = share_streams_of(self.original, self.world)
@@ -207,17 +207,3 @@ def _refuse_sharded(loader: DataLoader[Any], world: World) -> None:
             "This DataLoader has a DistributedSampler, so each process would get a part of its part: "
             "remove the sampler (use shuffle=True), or use split_batches=False and do not prepare the loader."
         )
-
-
-def _rebuild(original: DataLoader[Any], dataset: Any, **batching: Any) -> DataLoader[Any]:
-    """A plain loader like `original` with other batching."""
-    settings: dict[str, Any] = {
-        name: getattr(original, name)
-        for name in ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "persistent_workers")
-    }
-    if original.num_workers > 0:
-        settings["prefetch_factor"] = original.prefetch_factor
-        settings["multiprocessing_context"] = original.multiprocessing_context
-    if getattr(original, "pin_memory_device", ""):
-        settings["pin_memory_device"] = original.pin_memory_device
-    return DataLoader(dataset, **settings, **batching)

@@ -13,11 +13,10 @@ from ..nested import send_to_device
 from ..state import GradientState
 from ..world import World
 from .exact import cutter
+from .face import LoaderFace
 
-_OWN = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "look_ahead", "last_run", "_cutter"})
 
-
-class PreparedLoader(DataLoader[Any]):
+class PreparedLoader(LoaderFace):
     """A DataLoader whose attributes and length are the original's, and whose batches are this process's rows, on its device.
 
     Attributes:
@@ -25,6 +24,8 @@ class PreparedLoader(DataLoader[Any]):
         skip: batches left out at the beginning of each pass.
         look_ahead: whether a loader of unknown length fetches one batch ahead to recognise its last.
     """
+
+    own_attributes = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "look_ahead", "last_run", "_cutter"})
 
     def __init__(
         self,
@@ -38,20 +39,16 @@ class PreparedLoader(DataLoader[Any]):
         skip: int = 0,
         look_ahead: bool = False,
     ) -> None:
-        values = {
-            "original": original,
-            "world": world,
-            "tracker": tracker,
-            "place": place and (world.device.type != "cpu" or torch.cuda.is_initialized()),
-            "non_blocking": non_blocking,
-            "collate": collate,
-            "skip": skip,
-            "look_ahead": look_ahead,
-            "last_run": None,
-            "_cutter": cutter(original, world, collate, skip) if world.size > 1 or skip else None,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self.original = original
+        self.world = world
+        self.tracker = tracker
+        self.place = place and (world.device.type != "cpu" or torch.cuda.is_initialized())
+        self.non_blocking = non_blocking
+        self.collate = collate
+        self.skip = skip
+        self.look_ahead = look_ahead
+        self.last_run: Run | None = None
+        self._cutter = cutter(original, world, collate, skip) if world.size > 1 or skip else None
 
     def skipping(self, batches: int) -> PreparedLoader:
         """A loader over the same data which leaves out `batches` more batches at the beginning of each pass."""
@@ -68,7 +65,7 @@ class PreparedLoader(DataLoader[Any]):
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         run = self.tracker.start(self._known_length(), self)
-        object.__setattr__(self, "last_run", run)
+        self.last_run = run
         if self._cutter is None:
             return Batches(self, run, _look_ahead(iter(self.original), run) if self._must_look_ahead() else iter(self.original))
         pairs = self._cutter.open()
@@ -77,17 +74,9 @@ class PreparedLoader(DataLoader[Any]):
     def __len__(self) -> int:
         return max(len(self.original) - self.skip, 0)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _OWN or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.original, name)
-
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:
-            object.__setattr__(self, name, value)
-            return
-        setattr(self.original, name, value)
-        if self._cutter is not None:
+        super().__setattr__(name, value)
+        if name not in self.own_attributes and self._cutter is not None:
             self._cutter = cutter(self.original, self.world, self.collate, self.skip)
 
     def set_epoch(self, epoch: int) -> None:

@@ -6,6 +6,7 @@ Nobody outside this package names one.
 
 from __future__ import annotations
 
+from ..kwargs import DistributedDataParallelKwargs
 from ..world import World
 from .base import Strategy
 from .ddp import DataParallel
@@ -15,6 +16,7 @@ _STRATEGIES: list[type[Strategy]] = [DataParallel, Strategy]
 __all__ = ["Strategy", "create"]
 
 
-def create(world: World) -> Strategy:
-    """The first strategy that suits `world`."""
-    return next(strategy(world) for strategy in _STRATEGIES if strategy.suits(world))
+def create(world: World, settings: DistributedDataParallelKwargs | None = None) -> Strategy:
+    """The first strategy that suits `world`; `settings` is how gradients are reduced."""
+    settings = settings or DistributedDataParallelKwargs()
+    return next(strategy(world, settings) for strategy in _STRATEGIES if strategy.suits(world))

@@ -10,14 +10,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..kwargs import DistributedDataParallelKwargs
 from ..world import World
 
 
 class Strategy:
     """One process: models and optimizers are used as they are."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, settings: DistributedDataParallelKwargs) -> None:
         self.world = world
+        self.settings = settings
 
     @classmethod
     def suits(cls, world: World) -> bool:

@@ -12,9 +12,10 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ..kwargs import DistributedDataParallelKwargs
 from ..world import World, leave
 from .base import Strategy
-from .reducer import GradientReducer, Reduction
+from .reducer import COMPRESSIONS, GradientReducer, Reduction
 
 _BROADCAST_BYTES = 250 * 2**20
 
@@ -25,9 +26,11 @@ class DataParallel(Strategy):
     Each `prepare_model` makes one group of parameters; an optimizer's parameters of no prepared model make another.
     """
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.reduction = Reduction(world.size)
+    def __init__(self, world: World, settings: DistributedDataParallelKwargs) -> None:
+        super().__init__(world, settings)
+        if settings.comm_hook not in COMPRESSIONS:
+            raise ValueError(f"comm_hook is {settings.comm_hook!r}: it must be one of {', '.join(map(repr, COMPRESSIONS))}")
+        self.reduction = Reduction(world.size, settings.bucket_cap_mb * 2**20, COMPRESSIONS[settings.comm_hook])
         self._separate = False
         if world.backend == "gloo":
             _leave_at_exit()

@@ -19,7 +19,8 @@ import torch.distributed as dist
 from torch.autograd import Variable
 
 _FIRST_BUCKET_BYTES = 2**20
-_BUCKET_BYTES = 25 * 2**20
+
+COMPRESSIONS = {"no": None, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Bucket:
@@ -33,6 +34,7 @@ class Bucket:
         self.late = False
         self.work: Any = None
         self._flat: torch.Tensor | None = None
+        self._wire: torch.Tensor | None = None
         self._views: list[torch.Tensor] = []
 
     @property
@@ -55,8 +57,10 @@ class Bucket:
         else:
             self._fill_partly(flat, gradients)
         flat.div_(self.reduction.size)
-        wire = torch.view_as_real(flat) if flat.is_complex() else flat
-        self.work = self.reduction.group.allreduce([wire])
+        self._wire = torch.view_as_real(flat) if flat.is_complex() else flat
+        if self.reduction.compression is not None:
+            self._wire = self._wire.to(self.reduction.compression)
+        self.work = self.reduction.group.allreduce([self._wire])
         self.late = False
 
     @torch.no_grad()
@@ -66,6 +70,9 @@ class Bucket:
             self.work.wait()
             self.launch()
         self.work.wait()
+        if self.reduction.compression is not None:
+            flat = self._buffer()
+            (torch.view_as_real(flat) if flat.is_complex() else flat).copy_(self._wire)
         gradients = [p.grad for p in self.parameters]
         if all(g is not None and g.layout is torch.strided for g in gradients):
             torch._foreach_copy_(gradients, self._views)
@@ -193,8 +200,10 @@ class GradientReducer:
 class Reduction:
     """All reducers of a process, and the backward in progress."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, bucket_bytes: int, compression: torch.dtype | None = None) -> None:
         self.size = size
+        self.bucket_bytes = bucket_bytes
+        self.compression = compression
         self.group = dist.group.WORLD
         self.enabled = True
         self.reducers: list[GradientReducer] = []
@@ -283,7 +292,7 @@ def _in_buckets(parameters: list[torch.Tensor], reduction: Reduction, dormant: b
             buckets.append(Bucket(members, reduction, dormant))
         members.append(parameter)
         used += parameter.numel() * parameter.element_size()
-        full = used >= (_BUCKET_BYTES if len(buckets) > 1 else _FIRST_BUCKET_BYTES)
+        full = used >= (reduction.bucket_bytes if len(buckets) > 1 else min(_FIRST_BUCKET_BYTES, reduction.bucket_bytes))
         open_buckets[kind] = ([], 0) if full else (members, used)
     return buckets
 
