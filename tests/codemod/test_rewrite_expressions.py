@@ -190,6 +190,11 @@ CASES: dict[str, tuple[str, Edits, str]] = {
         lambda s: [s.replace("y", 'reduce({x}, "sum")', x="y")],
         "f\"{x['a']} {reduce(y, 'sum')}\"\n",
     ),
+    "an f-string that prints an expression's text goes on doing so": (
+        "print(f'{x = } {f({y})=:.2f} {z=!s} {w=}')\n",
+        lambda s: [s.replace("x", "mean({x})", x="x"), s.replace("y", "Y"), s.replace("z", "Z")],
+        "print(f'x = {mean(x)!r} f({{y}})={f({Y}):.2f} z={Z!s} {w=}')\n",
+    ),
     "a dict in an f-string": (
         "f'{x}'\n",
         lambda s: [s.replace("x", "{{1: 2}}")],

@@ -29,9 +29,9 @@ from accel_migrate.edits import (
 from accel_migrate.rewrite import signatures, templates
 from accel_migrate.rewrite.blocks import indentable, lines_of
 from accel_migrate.rewrite.conflicts import parts, targets
+from accel_migrate.rewrite.fstrings import adapted_string
 from accel_migrate.rewrite.imports import with_imports
 from accel_migrate.rewrite.precedence import ATOM, code, fit, parenthesise, strength
-from accel_migrate.rewrite.quotes import with_inner_quotes
 from accel_migrate.rewrite.resolve import Twins
 from accel_migrate.rewrite.separated import removed
 from accel_migrate.rewrite.statements import BlockEditor, StatementEdits, Wrap
@@ -141,7 +141,7 @@ class _Pass(cst.CSTTransformer):
         elif isinstance(original, cst.Import | cst.ImportFrom):
             updated = self._import(original, updated)
         elif isinstance(original, cst.FormattedString):
-            updated = with_inner_quotes(original, updated)
+            updated = adapted_string(original, updated)
         return self._block(original, updated)
 
     def _of(self, original: cst.CSTNode, kind: type[_E]) -> list[_E]:
