@@ -66,6 +66,18 @@ class Access:
             return NAME
         return self._passed(scope)
 
+    def is_at_hand(self, node: ast.AST) -> bool:
+        """Whether the accelerator can be read at `node` without passing it to one more function."""
+        before = (dict(self.parameters), set(self.holders), list(self.uses), set(self.imports), set(self.failed))
+        try:
+            self(node)
+        except Unreachable:
+            return False
+        finally:
+            grown = len(self.parameters) > len(before[0]) or len(self.holders) > len(before[1])
+            self.parameters, self.holders, self.uses, self.imports, self.failed = before
+        return not grown
+
     def _use(self, node: ast.AST, scope: Scope) -> None:
         """Notes a place in the home's own function: the accelerator must be made before it."""
         if scope is not self.home.scope:

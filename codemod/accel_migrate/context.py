@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from accel_migrate.access import Access, Unreachable
 from accel_migrate.dialects import ACCELERATOR, Dialect
 from accel_migrate.edits import AddImport, Edit, Inner, ReplaceExpression
+from accel_migrate.facts.distributed import is_distributed
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
 from accel_migrate.facts.models import enclosing_model
@@ -31,6 +32,8 @@ class Context:
     def __post_init__(self) -> None:
         self.accelerator = Access(self.facts, self.home)
         """`context.accelerator(node)`: the accelerator as it is called at `node`."""
+        self.distributed = is_distributed(self.facts)
+        """Whether the script is written for several processes already: what it shows and saves is its own affair."""
         self.trained = self.facts.trained_models()
         self.settings: dict[str, str] = {}
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
@@ -49,8 +52,10 @@ class Context:
         return template.replace(ACCELERATOR, self.accelerator(node)) if ACCELERATOR in template else template
 
     def say_anywhere(self, template: str, node: ast.AST, rule: str) -> tuple[str, list[Edit]]:
-        """Like `say`, with `PartialState()` where the accelerator cannot be had; and the import which that needs."""
+        """Like `say`, with `PartialState()` where no other rule needs the accelerator; and the import which that needs."""
         try:
+            if not self.accelerator.is_at_hand(node):
+                raise Unreachable
             return self.say(template, node), []
         except Unreachable:
             source = self.source(node)

@@ -82,7 +82,7 @@ def make_plan(context: Context, options: Options) -> Plan:
     """What all selected rules want to do."""
     plan = Plan(context.facts)
     rules = [r for r in all_rules() if (not options.select or r.id in options.select) and r.id not in options.ignore]
-    for rule in rules:
+    for rule in sorted(rules, key=lambda rule: rule.late):
         for item in rule.apply(context):
             plan.add(item)
     for rule in rules:

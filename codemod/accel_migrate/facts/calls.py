@@ -135,11 +135,28 @@ class Calls:
             self.facts.callees[node].add(target.node)
             self.facts.callers[target.node][node] = frame.scope
         bound = frozenset({target.receiver}) if target.receiver is not None else None
-        env = self.machine.function_env(target.node, args.positional, args.keywords, bound)
         self._note_closures(args)
+        if target.receiver is not None and self.machine.meters_known and self._only_keeps_figures(target.receiver):
+            args = self.keep_figures(args, frame)
+        env = self.machine.function_env(target.node, args.positional, args.keywords, bound)
         if target.receiver is not None and self.facts.role(target.receiver) is Role.MODEL:
             self.note_forward(target.receiver, node, args, frame)
         return self.machine.run_function(target.node, target.scope, env, target.receiver)  # type: ignore[arg-type]
+
+    def _only_keeps_figures(self, receiver: Instance) -> bool:
+        """Whether `receiver` is a meter or metric: no model, and none of its methods runs one."""
+        if self.facts.role(receiver) not in {None, Role.OBJECT} or not self.machine.loader_loops:
+            return False
+        active = {f.scope for f in (*self.facts.forwards.values(), *self.facts.backwards.values())} | self.machine.active
+        return all(scope.enclosing_class is None or scope.enclosing_class.node is not receiver.cls.node for scope in active)
+
+    def keep_figures(self, args: Arguments, frame: Frame) -> Arguments:
+        """What a meter is given is converted on the way in; inside it is the global figure."""
+        for values, node in [*zip(args.positional, args.nodes, strict=True), *((args.keywords[k], args.keyword_nodes[k]) for k in args.keywords)]:
+            self.evaluator.convert(node, values, frame, "collect")
+        without = [frozenset(v for v in values if not isinstance(v, Local)) for values in args.positional]
+        keywords = {k: frozenset(v for v in values if not isinstance(v, Local)) for k, values in args.keywords.items()}
+        return Arguments(without, keywords, args.nodes, args.keyword_nodes)
 
     def _note_closures(self, args: Arguments) -> None:
         for values in args.all():

@@ -89,7 +89,7 @@ class Evaluator:
     def attribute(self, value: Value, name: str, node: ast.AST, frame: Frame) -> Values:
         machine = self.machine
         if isinstance(value, Ref):
-            return frozenset({Ref(f"{value.name}.{name}")})
+            return frozenset({value if name == "__dict__" else Ref(f"{value.name}.{name}")})
         if isinstance(value, ModuleValue):
             return self.module_member(value, name)
         if isinstance(value, Instance):
@@ -220,7 +220,7 @@ class Evaluator:
         if isinstance(value, Local):
             if value.output and key in {"loss"}:
                 return ops.local(Spread.MEAN, frozenset({value}))
-            return frozenset({value}) if value.spread is Spread.SHARD else UNKNOWN
+            return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({value})
         if isinstance(value, Made):
             if value.role is Role.SHAPE:
                 return frozenset({Local(Spread.COUNT)}) if key == 0 else UNKNOWN
@@ -229,6 +229,8 @@ class Evaluator:
             return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")
         if isinstance(value, Instance) and self.facts.role(value) is Role.MODEL:
             return frozenset({value})
+        if isinstance(value, Ref):
+            return frozenset({Ref(f"{value.name}.{key if isinstance(key, str) else ANY}")})
         return UNKNOWN
 
     def _all_elements(self, box: Box) -> Values:
@@ -342,10 +344,28 @@ class Evaluator:
 
     def augmented(self, node: ast.AugAssign, old: Values, new: Values, frame: Frame) -> Values:
         """The value of the target after `target op= value`."""
-        if not locals_of(old) and locals_of(new) and not self._feeds_backward(node.target, frame):
+        per_batch = isinstance(node.target, ast.Name) and self._is_per_batch(node.target.id, frame)
+        if not locals_of(old) and locals_of(new) and not per_batch and not self._feeds_backward(node.target, frame):
             self.convert(node.value, new, frame, "collect")
             return frozenset(v for v in old if not isinstance(v, Literal))
         return ops.combine(node.op, old, new, node.value) | frozenset(v for v in old | new if isinstance(v, Made | Box))
+
+    def _is_per_batch(self, name: str, frame: Frame) -> bool:
+        """Whether the variable `name` starts anew with every batch: it is bound inside the loop over the loader, or in
+        a function called from there."""
+        loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
+        if loop is None or frame.scope is not loop.scope:
+            return loop is not None
+        stores = [n for n in ast.walk(loop.node) if isinstance(n, ast.Assign | ast.AnnAssign | ast.For)]
+        targets = [t for s in stores for t in (s.targets if isinstance(s, ast.Assign) else [s.target])]
+        return any(isinstance(n, ast.Name) and n.id == name for t in targets for n in ast.walk(t))
+
+    def made_per_batch(self, site: ast.AST) -> bool:
+        """Whether the container written at `site` starts anew with every batch."""
+        loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
+        if loop is None:
+            return False
+        return self.facts.inside(site, loop.node) or self.facts.function(site) in self.machine.stack[loop.depth :]
 
     def _feeds_backward(self, target: ast.expr, frame: Frame) -> bool:
         text = ast.unparse(target)
@@ -368,7 +388,7 @@ class Evaluator:
             return ops.local(Spread.SHARD, *values)
         if not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
             for operand, value in zip((node.left, *node.comparators), values, strict=True):
-                if ops.spreads(value) and Spread.COUNT not in ops.spreads(value):
+                if ops.spreads(value) and not ops.spreads(value) & {Spread.COUNT, Spread.RATE}:
                     self.convert(operand, value, frame, "test")
         return UNKNOWN
 

@@ -47,6 +47,8 @@ class Loop:
     scope: Scope
     trains: bool = False
     """Whether a backward pass runs inside it, calls included."""
+    depth: int = 0
+    """How many functions were running when it was entered."""
     loaders: set[object] = field(default_factory=set)
     """The values of the loaders it iterates over."""
 
@@ -123,6 +125,8 @@ class Facts:
     """Functions that some path of the program reaches from a module body."""
     called_back: set[ast.AST] = field(default_factory=set)
     """Functions handed to a library as values: their callers are not all known."""
+    proven_models: set[ast.AST] = field(default_factory=set)
+    """Sites of objects of unknown classes whose parameters are asked for."""
     bases: dict[ast.ClassDef, tuple[str | ast.ClassDef, ...]] = field(default_factory=dict)
 
     # -- questions about the tree -------------------------------------------------------------
@@ -177,7 +181,7 @@ class Facts:
 
     def role(self, value: object) -> Role | None:
         if isinstance(value, Made):
-            return value.role
+            return Role.MODEL if value.role is Role.OBJECT and value.site in self.proven_models and not value.detail else value.role
         if isinstance(value, Instance):
             return self.class_role(value.cls)
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts.classes import role_of_class
+from accel_migrate.facts.distributed import is_distributed, start_of
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Made, Role
@@ -50,11 +51,16 @@ def find_home(facts: Facts) -> Home | None:
     anchor = _first_binding(facts, Role.OPTIMIZER) or _first_binding(facts, Role.MODEL)
     if anchor is None or not facts.backwards:
         return None
+    if is_distributed(facts):
+        start = start_of(facts, anchor[1])
+        if start is not None:
+            return Home(anchor[1], start, None, [])
     choices = device_choices(facts)
     if choices:
-        first = choices[0]
+        scopes = [b.scope for b in facts.bindings if any(facts.role(v) is Role.OPTIMIZER for v in b.values)]
+        first = next((c for c in choices if c.scope in scopes), choices[0])
         attribute = isinstance(first.target, ast.Attribute) and _is_self(facts, first.target, first.scope)
-        home = Home(first.scope, first.statement, first, choices[1:], attribute, wants_cpu(facts, first))
+        home = Home(first.scope, first.statement, first, [c for c in choices if c is not first], attribute, wants_cpu(facts, first))
         home.earliest = _earliest(home)
         return home
     statement, scope = anchor
@@ -138,11 +144,15 @@ def _only_chooses(node: ast.If, target: str) -> bool:
             continue
         elif not (isinstance(inner, ast.Expr) and _is_notice(inner.value)):
             return False
-    return bool(node.orelse) or True
+    return True
 
 
 def _is_notice(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value.func).startswith("torch.backends.")
+    """Settings of a backend or of the current device, which need no branch of their own."""
+    if not isinstance(value, ast.Call):
+        return False
+    name = ast.unparse(value.func)
+    return name.startswith("torch.backends.") or name.endswith((".set_device", ".set_device_index"))
 
 
 def wants_cpu(facts: Facts, choice: DeviceChoice) -> str:

@@ -7,7 +7,7 @@ import ast
 from accel_migrate.facts.evaluation import plan_gathers
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.machine import Machine
-from accel_migrate.facts.scopes import build_scopes
+from accel_migrate.facts.scopes import Scope, build_scopes
 from accel_migrate.facts.values import ClassValue, Instance
 from accel_migrate.project import Project
 
@@ -25,14 +25,11 @@ def gather_facts(project: Project) -> Facts:
             for child in ast.iter_child_nodes(node):
                 facts.parents[child] = node
     machine = ProjectMachine(facts, project)
-    for _ in range(MAX_PASSES):
-        machine.changed = False
-        machine.run()
-        if not machine.changed:
-            break
-    machine.plan = plan_gathers(facts)
-    facts.gathers = machine.plan
-    machine.run()
+    machine.run_to_fixpoint()
+    machine.plan = facts.gathers = plan_gathers(facts)
+    machine.settle_meters()
+    machine.forget()
+    machine.run_to_fixpoint()
     return facts
 
 
@@ -42,9 +39,29 @@ class ProjectMachine(Machine):
     def __init__(self, facts: Facts, project: Project) -> None:
         super().__init__(facts)
         self.project = project
+        self.active: set[Scope] = set()
 
     def project_module(self, name: str, frame: object):
         return self.project.find(name)
+
+    def run_to_fixpoint(self) -> None:
+        """Passes until attributes, containers and globals hold nothing new."""
+        for _ in range(MAX_PASSES):
+            self.changed = False
+            self.run()
+            if not self.changed:
+                break
+
+    def settle_meters(self) -> None:
+        """From now on it is known which functions run models."""
+        self.active = {f.scope for f in (*self.facts.forwards.values(), *self.facts.backwards.values())}
+        self.meters_known = True
+
+    def forget(self) -> None:
+        """Starts over: under a plan, rows that were local are global."""
+        self.heap.clear()
+        self.cells.clear()
+        self.module_frames.clear()
 
     def run(self) -> None:
         """One pass over the whole program; what earlier passes learned of attributes and globals stays."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
-from accel_migrate.facts.values import UNKNOWN, Box, Function, Instance, Literal, Local, Made, Role, Spread, Value, Values, locals_of, made
+from accel_migrate.facts.values import UNKNOWN, Box, Function, Instance, Literal, Local, Made, Ref, Role, Spread, Value, Values, locals_of, made
 
 if TYPE_CHECKING:
     from accel_migrate.facts.calls import Arguments, Calls
@@ -25,6 +25,7 @@ class Library:
 
     # -- functions ----------------------------------------------------------------------------------
     def call(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        self.calls._note_closures(args)
         if name in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL | {"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"} | catalog.DEEP_COPIES:
             return args.get(0, "module")
         role = catalog.role_of(name)
@@ -155,7 +156,7 @@ class Library:
             for value in args.get(0, "object"):
                 found |= self.evaluator.attribute(value, key, node, frame)
             return frozenset(found)
-        return UNKNOWN
+        return self.evaluator.element(frozenset(v for v in args.get(0, "object") if isinstance(v, Ref)), "*", frame)
 
     def f_filter(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         return args.get(1, "iterable")
@@ -264,6 +265,11 @@ class Library:
     # -- objects ------------------------------------------------------------------------------------
     def object_method(self, value: Made | Instance, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> Values:
         role, name = self.facts.role(value), func.attr
+        if role is Role.OBJECT and isinstance(value, Made) and name in {"parameters", "named_parameters"} and not value.detail:
+            self.facts.proven_models.add(value.site)
+            role = Role.MODEL
+        if name in {"to", "cuda", "cpu"} and role not in {None, Role.OBJECT}:
+            return frozenset({value})
         is_model = role is Role.MODEL or (isinstance(value, Made) and value.detail.startswith("model."))
         if is_model:
             return self._model_method(value, name, node, args, frame)
@@ -283,6 +289,9 @@ class Library:
         if isinstance(value, Made) and value.role is Role.OBJECT and value.detail.startswith("iter:") and name in {"next", "__next__"}:
             return self.evaluator.iterate(frozenset({value}), frame)
         if isinstance(value, Made) and role is Role.OBJECT and not value.detail:
+            if name in {"update", "add", "add_batch"} and isinstance(self.facts.parents[node], ast.Expr):
+                self.calls.keep_figures(args, frame)
+                return UNKNOWN
             return self.calls.object_result(node, name, args)
         return UNKNOWN
 
@@ -352,7 +361,7 @@ class Library:
         feeds = self.evaluator._feeds_backward(node.func.value, frame)  # type: ignore[attr-defined]
         trains = bool(self.machine.loader_loops) and self.machine.loader_loops[-1].trains
         input_rows = kinds == {Spread.SHARD} and (trains or any(v.grad for v in locals_of(values)))
-        if kinds and not feeds and not input_rows:
+        if kinds and not feeds and not input_rows and not self.evaluator.made_per_batch(box.site):
             self.evaluator.convert(node.args[-1], values, frame, "collect")
             values = frozenset(v for v in values if not isinstance(v, Local))
         self.machine.write_heap(box, "*", self.evaluator.iterate(values, frame) if name == "extend" else values)

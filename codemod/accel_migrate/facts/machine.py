@@ -49,6 +49,8 @@ class Machine:
 
         self.evaluator = Evaluator(self)
         self.plan: dict[ast.stmt, Gather] = {}
+        self.meters_known = False
+        """Whether it is settled which classes run models, so that the others only keep figures."""
 
     # -- the store ----------------------------------------------------------------------------
     def read_heap(self, owner: object, key: object) -> Values:
@@ -250,6 +252,7 @@ class Machine:
             return None
         loop = self.facts.loops.setdefault(node, Loop(node, frame.scope))
         loop.loaders |= loaders
+        loop.depth = len(self.stack)
         self.loader_loops.append(loop)
         return loop
 

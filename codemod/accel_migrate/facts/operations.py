@@ -9,6 +9,7 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts.values import UNKNOWN, Local, Spread, Values, locals_of
 
 S = Spread
+ARITHMETIC: dict[str, ast.operator] = {"mul": ast.Mult(), "div": ast.Div(), "add": ast.Add(), "sub": ast.Sub()}
 
 
 def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
@@ -31,6 +32,9 @@ def combine(op: ast.operator, left: Values, right: Values, right_node: ast.expr)
     if len(a) > 1 or len(b) > 1:
         return local(S.MIXED, left, right)
     first, second = next(iter(a), None), next(iter(b), None)
+    numbers = {S.COUNT, S.RATE, None}
+    if first in numbers and second in numbers:
+        return _numbers(op, first, second, left, right)
     if isinstance(op, ast.Add | ast.Sub):
         return _sum(first, second, left, right)
     if isinstance(op, ast.Mult):
@@ -40,14 +44,22 @@ def combine(op: ast.operator, left: Values, right: Values, right_node: ast.expr)
     return local(S.MIXED, left, right)
 
 
+def _numbers(op: ast.operator, first: Spread | None, second: Spread | None, left: Values, right: Values) -> Values:
+    """Arithmetic of numbers of rows: what is left in it of a local number is made global leaf by leaf."""
+    if isinstance(op, ast.Div | ast.FloorDiv):
+        if first is second:
+            return UNKNOWN
+        return local(S.RATE if second is S.COUNT else S.COUNT, left, right)
+    if isinstance(op, ast.Mult) and {first, second} == {S.COUNT, S.RATE}:
+        return UNKNOWN
+    return local(S.RATE if S.RATE in {first, second} else S.COUNT, left, right)
+
+
 def _sum(first: Spread | None, second: Spread | None, left: Values, right: Values) -> Values:
     if first == second or second is None or first is None:
         kind = first or second
         if kind is S.RATIO and first == second:
             kind = S.MIXED
-        if kind in {S.SUM, S.COUNT} and None in {first, second}:
-            # a constant offset does not add up over processes, but an accumulator's start value is no offset
-            kind = kind if kind is S.SUM else S.COUNT
         assert kind is not None
         return _same(kind, left, right)
     if {first, second} == {S.SUM, S.COUNT}:
@@ -62,6 +74,8 @@ def _product(first: Spread | None, second: Spread | None, left: Values, right: V
         return _same(first or second, left, right)  # type: ignore[arg-type]
     if {first, second} == {S.MEAN, S.COUNT}:
         return local(S.SUM, left, right)
+    if {first, second} == {S.SUM, S.RATE}:
+        return local(S.MEAN, left, right)
     return local(S.MIXED, left, right)
 
 
@@ -69,8 +83,6 @@ def _quotient(first: Spread | None, second: Spread | None, left: Values, right: 
     if second is None:
         assert first is not None
         return _same(first, left, right)
-    if first is S.COUNT and second is S.COUNT:
-        return UNKNOWN
     if first is S.SUM and second is S.COUNT:
         return local(S.MEAN, left, right)
     if first is S.SUM and second is S.SUM:
@@ -95,6 +107,8 @@ def tensor_method(name: str, base: Values, dims: list[object] | None, inputs: li
     kinds = spreads(base)
     if S.SHARD in kinds:
         return _shard_method(name, base, dims)
+    if kinds and name.rstrip("_") in ARITHMETIC and inputs:
+        return combine(ARITHMETIC[name.rstrip("_")], base, inputs[0], ast.Constant(0))
     if not kinds:
         shard = next((v for v in inputs if S.SHARD in spreads(v)), None)
         return local(S.SHARD, shard) if shard is not None else UNKNOWN

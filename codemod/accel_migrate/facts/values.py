@@ -50,6 +50,8 @@ class Spread(str, Enum):
     """A sum over the local rows: the global one is the sum over processes."""
     COUNT = "count"
     """A Python number proportional to the number of local rows, such as `len(x)`."""
+    RATE = "rate"
+    """A Python number inversely proportional to the number of local rows, such as `100 / len(x)`."""
     RATIO = "ratio"
     """A sum over a sum whose denominator is not the number of rows (tokens, class weights)."""
     MIXED = "mixed"

@@ -29,6 +29,8 @@ class Rule:
     apply: Callable[[Context], Iterable[Edit | Finding]]
     finish: Callable[[Context, Plan], Iterable[Edit | Finding]]
     """Runs after every `apply`, for what depends on which code is left."""
+    late: bool = False
+    """Whether it applies after the others, because it takes the accelerator only where they brought it."""
 
 
 @cache
@@ -36,7 +38,7 @@ def all_rules() -> tuple[Rule, ...]:
     """Every rule, by id."""
     names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    rules = (Rule(m.ID, m.TITLE, m.WHY, m.apply, getattr(m, "finish", _nothing)) for m in modules)
+    rules = (Rule(m.ID, m.TITLE, m.WHY, m.apply, getattr(m, "finish", _nothing), getattr(m, "LATE", False)) for m in modules)
     return tuple(sorted(rules, key=lambda rule: rule.id))
 
 

@@ -13,6 +13,7 @@ from accel_migrate.access import NAME
 from accel_migrate.context import Context
 from accel_migrate.edits import AddImport, DeleteStatement, Edit, Finding, InsertBefore, ReplaceExpression, ReplaceStatement
 from accel_migrate.facts import catalog
+from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.home import DeviceChoice
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Role
@@ -54,6 +55,9 @@ def _create(context: Context, plan: Plan) -> Iterator[Edit]:
     line = f"{name} = Accelerator({_arguments(context)})"
     anchor = _place(context, plan)
     choice = home.device
+    if choice is None and _makes_group(context, anchor):
+        yield ReplaceStatement(source=home.source, rule=ID, why=WHY, node=anchor, template=line)
+        return
     if choice is None:
         yield InsertBefore(source=home.source, rule=ID, why=WHY, node=anchor, template=line)
         return
@@ -66,6 +70,11 @@ def _create(context: Context, plan: Plan) -> Iterator[Edit]:
         yield from _device_line(context, plan, choice, keep=False)
 
 
+def _makes_group(context: Context, anchor: ast.stmt) -> bool:
+    """Whether `anchor` is the plain `init_process_group(...)` that the accelerator replaces."""
+    return isinstance(anchor, ast.Expr) and anchor.value in process_group_calls(context.facts)
+
+
 def _self(scope: Scope) -> str:
     return scope.node.args.args[0].arg  # type: ignore[attr-defined]
 
@@ -74,7 +83,8 @@ def _arguments(context: Context) -> str:
     settings = dict(context.settings)
     if context.home.cpu:
         settings["cpu"] = context.home.cpu
-    settings["split_batches"] = "True"
+    if not context.distributed:
+        settings["split_batches"] = "True"
     order = ("cpu", "mixed_precision", "gradient_accumulation_steps", "split_batches")
     return ", ".join(f"{key}={settings[key]}" for key in order if key in settings)
 

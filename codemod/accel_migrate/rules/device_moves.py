@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from accel_migrate.context import Context
 from accel_migrate.edits import DeleteStatement, Edit, Finding
+from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Literal, Role, Values
 
 ID = "device-moves"
@@ -25,8 +26,9 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
                 removed.add(call)
             elif name == "cuda":
                 yield from _rename(context, call)
+    gone = removed | set(context.calls_of(*catalog.DATA_PARALLEL))
     for call in removed:
-        yield from _drop(context, call, removed)
+        yield from _drop(context, call, gone)
     for call in context.calls_of("torch.cuda.set_device"):
         statement = context.facts.statement(call)
         yield DeleteStatement(source=context.source(call), rule=ID, why="the accelerator picks the device", node=statement)
@@ -89,8 +91,8 @@ def _same(target: ast.expr, value: ast.expr, removed: set[ast.Call]) -> bool:
     if isinstance(value, ast.DictComp | ast.ListComp):
         return _copies(target, value, removed)
     while isinstance(value, ast.Call) and value in removed:
-        assert isinstance(value.func, ast.Attribute)
-        value = value.func.value
+        moved = isinstance(value.func, ast.Attribute) and value.func.attr in {"to", "cuda"}
+        value = value.func.value if moved else value.args[0]  # type: ignore[attr-defined]
     return ast.unparse(target) == ast.unparse(value)
 
 

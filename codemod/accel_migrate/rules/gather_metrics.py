@@ -24,6 +24,8 @@ WHY = "each process sees only its own rows of the batch"
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
+    if context.distributed:
+        return
     for gather in context.facts.gathers.values():
         yield from _gather(context, gather)
     guarded = list(runs_of(context.facts, writing_statements(context.facts)))
@@ -111,7 +113,7 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
     if context.in_model(conversion.value):
         return
     spread = spread_of(conversion.values)
-    if spread is Spread.COUNT:
+    if spread in {Spread.COUNT, Spread.RATE}:
         yield from _counts(context, conversion)
         return
     parts: dict[str, ast.AST] = {"x": conversion.value}
@@ -183,7 +185,7 @@ def _counts(context: Context, conversion: Conversion) -> Iterator[Edit | Finding
 
 
 def _count_leaves(context: Context, node: ast.expr) -> Iterator[ast.expr]:
-    if not any(v.spread is Spread.COUNT for v in context.locals(node)):
+    if not any(v.spread in {Spread.COUNT, Spread.RATE} for v in context.locals(node)):
         return
     if isinstance(node, ast.BinOp):
         yield from _count_leaves(context, node.left)

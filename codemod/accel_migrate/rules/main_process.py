@@ -15,11 +15,14 @@ from accel_migrate.side_effects import is_guarded, opens_for_writing, runs_of, w
 ID = "main-process"
 TITLE = "Print, log and write on the main process only"
 WHY = "otherwise every process says it"
+LATE = True
 
 MAIN = f"if {ACCELERATOR}.is_main_process:"
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
+    if context.distributed:
+        return
     for call, name in context.facts.external.items():
         if name == "print":
             yield from _say(context, call)

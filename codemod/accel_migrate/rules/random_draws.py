@@ -20,6 +20,8 @@ WHY = "every process draws the global batch's noise and takes its rows"
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
+    if context.distributed:
+        return
     for call, name in context.facts.external.items():
         if (name in catalog.RANDOM_DRAWS and _has_count(context, call)) or (name in catalog.RANDOM_LIKES and _has_rows(context, call)):
             yield from _draw(context, call)

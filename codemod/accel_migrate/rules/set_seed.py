@@ -15,6 +15,8 @@ WHY = "seeds Python, NumPy and PyTorch alike on every process"
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
+    if context.distributed:
+        return
     calls = [c for c in context.calls_of(*catalog.SEEDERS) if _is_statement(context, c) and not _opaque(c)]
     if not any(context.facts.external[c].startswith("torch") for c in calls):
         return
