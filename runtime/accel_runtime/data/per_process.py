@@ -25,7 +25,7 @@ from ..state import GradientState
 from ..world import World
 from .face import LoaderFace, rebuild
 from .order import samplers, seed_sampler
-from .sources import Batches, Dispatched, Own, Sharded, Source, Stream
+from .sources import Batches, Dispatched, Own, Share, Sharded, Source, Stream
 
 Hook = Callable[[], Any]
 
@@ -38,6 +38,7 @@ def prepare_per_process(
     slice_fn: Callable[..., Any] | None = None,
     tracker: Any = None,
     on_start: Hook | None = None,
+    share: Share | None = None,
 ) -> PerProcessLoader:
     """Share `loader` out among the processes of `world`.
 
@@ -49,13 +50,14 @@ def prepare_per_process(
         slice_fn: cuts a joined batch for dispatch, as `slice_fn(batch, slice, process_index=, num_processes=)`.
         tracker: told when a pass begins and ends.
         on_start: called at the beginning of each pass.
+        share: which part of the data is this process's; default: that of its rank.
 
     Raises:
         ValueError: `dispatch_batches=True` without placing batches on devices.
     """
     if config.dispatch_batches and not place:
         raise ValueError("dispatch_batches=True needs device_placement=True: batches arrive on the process's device")
-    source = _source(world, loader, config, place, slice_fn)
+    source = _source(world, loader, config, place, slice_fn, share or Share(world.rank, world.size))
     device = world.device if place and world.device.type != "cpu" else None
     return PerProcessLoader(loader, source, device, config.non_blocking, tracker, on_start)
 
@@ -190,20 +192,22 @@ class Pass:
             self.close()
 
 
-def _source(world: World, loader: DataLoader[Any], config: DataLoaderConfiguration, place: bool, slice_fn: Any) -> Source:
+def _source(
+    world: World, loader: DataLoader[Any], config: DataLoaderConfiguration, place: bool, slice_fn: Any, share: Share
+) -> Source:
     if _is_sharded(loader):
-        return Own(world, loader)
+        return Own(world, loader, share)
     is_stream = isinstance(loader.dataset, IterableDataset)
     if config.use_seedable_sampler:
         seed_sampler(world, loader, config.data_seed)
     if is_stream and place if config.dispatch_batches is None else config.dispatch_batches:
         return Dispatched(world, loader, slice_fn)
     if type(loader).__iter__ is not DataLoader.__iter__:
-        return Batches(world, loader)
+        return Batches(world, loader, share)
     if not is_stream:
-        return Sharded(world, loader, config.even_batches)
-    by_source = _sharded_by_source(world, loader)
-    return Stream(world, loader) if by_source is None else Own(world, by_source)
+        return Sharded(world, loader, share, config.even_batches)
+    by_source = _sharded_by_source(share, loader)
+    return Stream(world, loader, share) if by_source is None else Own(world, by_source, share)
 
 
 def _is_sharded(loader: DataLoader[Any]) -> bool:
@@ -211,10 +215,10 @@ def _is_sharded(loader: DataLoader[Any]) -> bool:
     return any(isinstance(part, DistributedSampler) for part in samplers(loader))
 
 
-def _sharded_by_source(world: World, loader: DataLoader[Any]) -> DataLoader[Any] | None:
+def _sharded_by_source(share: Share, loader: DataLoader[Any]) -> DataLoader[Any] | None:
     """A Hugging Face data set in enough files is read in different files by different processes."""
     shards = getattr(loader.dataset, "n_shards", 0)
-    if not hasattr(loader.dataset, "shard") or not isinstance(shards, int) or shards < world.size:
+    if not hasattr(loader.dataset, "shard") or not isinstance(shards, int) or shards < share.count:
         return None
-    part = loader.dataset.shard(num_shards=world.size, index=world.rank)
+    part = loader.dataset.shard(num_shards=share.count, index=share.index)
     return rebuild(loader, part, batch_size=loader.batch_size, drop_last=loader.drop_last)

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
@@ -26,12 +26,20 @@ _WORKER_STRIDE = 1_000_003
 Items = Iterator[tuple[int, Any]]
 
 
+class Share(NamedTuple):
+    """This process's place among those that draw different data, and how many these are."""
+
+    index: int
+    count: int
+
+
 class Source:
     """Base: the loader's own batches, which are this process's already."""
 
-    def __init__(self, world: World, original: DataLoader[Any]):
+    def __init__(self, world: World, original: DataLoader[Any], share: Share):
         self.world = world
         self.original = original
+        self.share = share
         self.epoch = 0
 
     def open(self, skip: int) -> Items:
@@ -73,7 +81,7 @@ class Source:
     def total_batch_size(self) -> int | None:
         """Samples in a full global batch."""
         size = self.original.batch_size or getattr(self.original.batch_sampler, "batch_size", None)
-        return None if size is None else size * self.world.size
+        return None if size is None else size * self.share.count
 
     def _parts(self) -> list[Any]:
         return [*samplers(self.original), self.original.dataset]
@@ -86,13 +94,13 @@ class Own(Source):
 class Sharded(Source):
     """Map-style data: a share of the batch sampler's batches; only their samples are read."""
 
-    def __init__(self, world: World, original: DataLoader[Any], even_batches: bool):
-        super().__init__(world, original)
+    def __init__(self, world: World, original: DataLoader[Any], share: Share, even_batches: bool = True):
+        super().__init__(world, original, share)
         self.order = Order(world, original)
         self.batched = original.batch_sampler is not None or isinstance(original.sampler, BatchSampler)
         batches = original.batch_sampler or original.sampler
         self.shard = BatchSamplerShard(
-            batches if self.batched else BatchSampler(batches, 1, drop_last=False), world.size, world.rank, even_batches=even_batches
+            batches if self.batched else BatchSampler(batches, 1, drop_last=False), share.count, share.index, even_batches=even_batches
         )
         self.armed = ArmedSampler()
         batching = {"batch_sampler": self.armed} if original.batch_sampler is not None else {"sampler": self.armed, "batch_size": None}
@@ -112,7 +120,7 @@ class Sharded(Source):
         if self.inner.persistent_workers and self.inner._iterator is not None:
             return
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.original.generator).item())
-        self.inner.generator.manual_seed((seed + self.world.rank * _WORKER_STRIDE) % 2**63)
+        self.inner.generator.manual_seed((seed + self.share.index * _WORKER_STRIDE) % 2**63)
 
 
 class ArmedSampler:
@@ -140,10 +148,10 @@ class ArmedSampler:
 class Stream(Source):
     """A stream that every process reads, and of which each keeps its part."""
 
-    def __init__(self, world: World, original: DataLoader[Any]):
-        super().__init__(world, original)
+    def __init__(self, world: World, original: DataLoader[Any], share: Share):
+        super().__init__(world, original, share)
         self.order = Order(world, original)
-        self.shard = IterableDatasetShard(original.dataset, original.batch_size, original.drop_last, world.size, world.rank)
+        self.shard = IterableDatasetShard(original.dataset, original.batch_size, original.drop_last, share.count, share.index)
         collate = CountedCollate(original.collate_fn, original.batch_size is not None)
         batching = {"batch_size": original.batch_size, "drop_last": original.drop_last}
         self.counted = CountedStream(self.shard)
@@ -164,10 +172,10 @@ class Stream(Source):
 class Batches(Source):
     """A loader with an iteration of its own: every process reads it, and keeps every N-th batch."""
 
-    def __init__(self, world: World, original: DataLoader[Any]):
-        super().__init__(world, original)
+    def __init__(self, world: World, original: DataLoader[Any], share: Share):
+        super().__init__(world, original, share)
         self.order = Order(world, original)
-        self.shard = IterableDatasetShard(original, None, getattr(original, "drop_last", False), world.size, world.rank)
+        self.shard = IterableDatasetShard(original, None, getattr(original, "drop_last", False), share.count, share.index)
 
     def open(self, skip: int) -> Items:
         self.order.begin(self.epoch)
@@ -184,7 +192,7 @@ class Dispatched(Source):
     """The main process reads, and sends every process its part."""
 
     def __init__(self, world: World, original: DataLoader[Any], slice_fn: Any = None):
-        super().__init__(world, original)
+        super().__init__(world, original, Share(world.rank, world.size))
         self.order = Order(world, original)
         self.slice_fn = slice_fn
 
