@@ -25,7 +25,7 @@ def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
     if not isinstance(dataloader, DataLoader):
         return SkipIterable(dataloader, num_batches)
     if isinstance(dataloader.dataset, IterableDataset) or type(dataloader).__iter__ is not DataLoader.__iter__:
-        return SkipDataLoader(dataloader, num_batches)
+        return SkipDataLoader.over(dataloader, num_batches)
     batch_sampler = dataloader.batch_sampler
     if batch_sampler is not None:
         return rebuild(dataloader, dataloader.dataset, batch_sampler=SkipBatchSampler(batch_sampler, num_batches))
@@ -35,13 +35,20 @@ def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
 
 
 class SkipDataLoader(LoaderFace):
-    """A loader that reads and drops the first `skip_batches` batches of `original`."""
+    """A loader that reads and drops its first `skip_batches` batches; `kwargs` are `DataLoader`'s."""
 
     own_attributes = frozenset({"original", "skip_batches"})
 
-    def __init__(self, original: DataLoader[Any], skip_batches: int = 0):
-        self.original = original
+    def __init__(self, dataset: Any, skip_batches: int = 0, **kwargs: Any):
+        self.original = DataLoader(dataset, **kwargs)
         self.skip_batches = skip_batches
+
+    @classmethod
+    def over(cls, original: DataLoader[Any], skip_batches: int) -> SkipDataLoader:
+        """The batches of `original` without the first."""
+        loader = cls.__new__(cls)
+        loader.original, loader.skip_batches = original, skip_batches
+        return loader
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         return itertools.islice(iter(self.original), self.skip_batches, None)
