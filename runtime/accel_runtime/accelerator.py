@@ -523,8 +523,10 @@ def _plugin(plugin: GradientAccumulationPlugin | None, steps: int) -> GradientAc
     return GradientAccumulationPlugin(**{**vars(plugin), "num_steps": plugin.num_steps or steps})
 
 
-def _seed(loss: torch.Tensor, given: torch.Tensor | None, factor: float, divisor: int) -> torch.Tensor:
+def _seed(loss: torch.Tensor, given: torch.Tensor | None, factor: float, divisor: int) -> torch.Tensor | None:
     """The gradient with which the backward starts: no node is added to the graph."""
+    if given is None and loss.numel() != 1:
+        return None  # torch's own error
     seed = torch.ones_like(loss, requires_grad=False) if given is None else given.clone()
     if divisor != 1:
         seed.div_(divisor)

@@ -46,7 +46,6 @@ class Accumulation:
     def divisor(self) -> int:
         return self._length if self.inside and self._length is not None else self.steps
 
-    @property
     def looks_ahead(self) -> bool:
         """Whether a loader of unknown length has to find out if the batch it delivers is its last."""
         return self.steps > 1 and self.state.sync_with_dataloader

@@ -8,6 +8,7 @@ batches have different shares, the autograd graph of the loss tells which of the
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -82,6 +83,8 @@ class Run:
         self.source = source
         self.count = 0
         self.at_end = False
+        self.exhausted = False
+        self.totals: list[int] = []
         self.entries: deque[_Entry] = deque()
         self.started_at = tracker.fetches
         self.fetched_at = -1
@@ -101,6 +104,7 @@ class Run:
         self.tracker.fetches += 1
         self.fetched_at = self.tracker.fetches
         self.prune()
+        self.totals.append(share.total)
         self.entries.append(_Entry(share, batch))
 
     def use(self) -> None:
@@ -118,7 +122,9 @@ class Run:
             latest = entries.pop()
             self.entries = deque([entry for entry in entries if entry.alive()] + [latest])
 
-    def close(self) -> None:
+    def close(self, exhausted: bool = False) -> None:
+        """The pass is over: `exhausted`, or abandoned."""
+        self.exhausted = exhausted
         self.tracker.close(self)
 
 
@@ -148,17 +154,18 @@ class Tracker:
         return self.runs[-1] if self.runs else self.ended
 
     def share_of(self, value: torch.Tensor | None = None) -> Share | None:
-        """The share of the batch from which `value` was computed; None where no loader delivered any batch.
+        """The share of the batch from which `value` was computed; None where it belongs to none: all processes count alike.
 
         Raises ValueError, on all processes, where batches with different shares are in play and `value` does not tell.
         """
         remembered = getattr(value, "_accel_share", None)
         if remembered is not None:
             return remembered
-        entries = self._live()
         run = self._innermost()
-        if run is not None:
-            run.use()
+        if run is None or self._is_running_value(run, value):
+            return None
+        run.use()
+        entries = self._live()
         if not entries or _uniform(entries):
             return self._innermost_share()
         origins = _origins(value, entries)
@@ -175,12 +182,23 @@ class Tracker:
 
     def borrowed(self, value: torch.Tensor | None = None) -> bool:
         """Whether this process only borrowed the sample from which `value` was computed."""
+        run = self._innermost()
+        if run is None or self._is_running_value(run, value):
+            return False
         entries = self._live()
         flags = {entry.share.borrowed for entry in entries}
         if len(flags) > 1:
             share = self.share_of(value)
             return share is not None and share.borrowed
         return flags == {True}
+
+    def borrows(self, rows: int | None) -> bool:
+        """Whether results with `rows` rows (None: without rows) belong to a batch of which this process only borrowed a sample."""
+        share = self.sized(rows) if rows is not None else None
+        if share is not None:
+            return share.borrowed
+        share = self._innermost_share()
+        return share is not None and share.borrowed and (rows is None or rows % share.local == 0)
 
     def sized(self, rows: int) -> Share | None:
         """The share of a live batch with `rows` local rows: the innermost pass's latest one, where several have."""
@@ -195,6 +213,18 @@ class Tracker:
         """Keep `share` for later questions about `loss`, whatever is fetched or evaluated in between."""
         loss._accel_share = share  # type: ignore[attr-defined]
         self._last_backward = (self.fetches, share)
+
+    def _is_running_value(self, run: Run, value: torch.Tensor | None) -> bool:
+        """Whether `value` was kept over a pass that is over, so that the last batch tells nothing about it."""
+        if not run.exhausted or (value is not None and value.grad_fn is not None):
+            return False
+        if any(entry.share.total < entry.share.size for entry in run.entries):
+            warnings.warn(
+                "The last batch had fewer samples than there are processes, and a value kept over the whole loop counts its samples "
+                "more than once: reduce inside the loop (gather_for_metrics, global_mean, global_sum).",
+                stacklevel=5,
+            )
+        return True
 
     def _innermost(self) -> Run | None:
         return next((run for run in reversed(self.runs) if run.entries), self.ended)

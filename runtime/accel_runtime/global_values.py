@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,15 +67,41 @@ def global_len(world: World, tracker: Tracker, value: Any) -> int:
 
 
 def gather_batch(world: World, tracker: Tracker, data: Any, objects: bool) -> Any:
-    """The rows of all processes in the order of the original batch, each once."""
+    """The rows of all processes in the order of the original, each once.
+
+    In a loop over a loader `data` holds the results for one batch, with any number of rows per sample. After the loop it
+    may hold the concatenated results for all batches.
+    """
     if world.size == 1:
         return data
+    run = tracker.run
     rows = find_batch_size(data)
-    share = None if rows is None else tracker.sized(rows)
-    borrowed = share.borrowed if share is not None else tracker.borrowed(None)
+    if run is not None and run.exhausted and rows is not None and rows == sum(Share.of(t, world.size, world.rank).local for t in run.totals):
+        return _in_original_order(world, data, run.totals, objects)
+    if tracker.borrows(rows):
+        data = data[:0] if objects else map_tensors(_no_rows, data)
+    return (collectives.gather_object if objects else collectives.gather_rows)(world, data)
+
+
+def _in_original_order(world: World, data: Any, totals: list[int], objects: bool) -> Any:
+    gathered = (collectives.gather_object if objects else collectives.gather_rows)(world, data)
+    order = torch.tensor(original_order(totals, world.size), dtype=torch.long)
     if objects:
-        return collectives.gather_object(world, data[:0] if borrowed else data)
-    return collectives.gather_rows(world, map_tensors(_no_rows, data) if borrowed else data)
+        return [gathered[i] for i in order.tolist()]
+    return map_tensors(lambda t: t[order.to(t.device)] if t.ndim else t, gathered)
+
+
+def original_order(totals: list[int], size: int) -> list[int]:
+    """Where the rows of batches of `totals` samples stand among the rows of process 0, then 1, ..., borrowed ones left out."""
+    shares = [[Share.of(total, size, rank) for total in totals] for rank in range(size)]
+    starts = list(itertools.accumulate((sum(share.local for share in row) for row in shares), initial=0))
+    order = []
+    for batch in range(len(totals)):
+        for rank in range(size):
+            share = shares[rank][batch]
+            order += [] if share.borrowed else range(starts[rank], starts[rank] + share.local)
+            starts[rank] += share.local
+    return order
 
 
 def _no_rows(tensor: torch.Tensor) -> torch.Tensor:

@@ -184,3 +184,57 @@ def test_values_outside_any_loader_count_alike(n):
 
     for got in accelerated(program, n):
         assert (got["mean"], got["sum"]) == ((n - 1) / 2, n * (n - 1) // 2)
+
+
+@pytest.mark.parametrize("n", NS)
+def test_results_gathered_after_the_loop_stand_in_the_original_order(n):
+    def program(trainer):
+        loader = trainer.prepare(DataLoader(data(13), 4))
+        rows, names = [], []
+        for x, _ in loader:
+            rows.append(x)
+            names += [f"{value:.4f}" for value in x[:, 0].tolist()]
+        return {"rows": trainer.gather_for_metrics(torch.cat(rows)), "names": trainer.gather_for_metrics(names)}
+
+    assert_same_training(program, n)
+
+
+@pytest.mark.parametrize("n", NS)
+def test_several_rows_per_sample(n):
+    def program(trainer):
+        loader = trainer.prepare(DataLoader(data(9), 4))
+        return {"tokens": [trainer.gather_for_metrics(x.flatten()) for x, _ in loader]}
+
+    assert_same_training(program, n)
+
+
+def test_a_running_value_after_the_loop_counts_alike_on_all_processes():
+    def program(trainer):
+        loader = trainer.prepare(DataLoader(data(9), 4))
+        for _ in loader:
+            pass
+        return {"mean": trainer.global_mean(torch.tensor(float(trainer.process_index)))}
+
+    assert all(got["mean"] == 0.5 for got in accelerated(program, 2))
+
+
+@pytest.mark.parametrize("n", NS)
+def test_one_batch_taken_out_of_a_loader(n):
+    def program(trainer):
+        model, loader = trainer.prepare(mlp(), DataLoader(data(3), 5))
+        x, y = next(iter(loader))
+        with torch.no_grad():
+            return {"loss": trainer.global_mean(F.mse_loss(model(x), y)).item(), "x": trainer.gather_for_metrics(x)}
+
+    assert_same_training(program, n)
+
+
+def test_a_loss_of_several_elements_is_refused_as_by_torch():
+    def program(trainer):
+        model, loader = trainer.prepare(mlp(), DataLoader(data(9), 5))
+        for x, y in loader:
+            trainer.backward((model(x) - y).square())
+        return {}
+
+    with pytest.raises(RanksFailed, match="scalar outputs"):
+        accelerated(program, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ class PreparedLoader(LoaderFace):
         non_blocking: bool = False,
         collate: str = "local",
         skip: int = 0,
-        look_ahead: bool = False,
+        look_ahead: Callable[[], bool] = lambda: False,
     ) -> None:
         self.original = original
         self.world = world
@@ -119,7 +119,7 @@ class PreparedLoader(LoaderFace):
             return None
 
     def _must_look_ahead(self) -> bool:
-        return self.last_run.length is None and self.look_ahead
+        return self.last_run.length is None and self.look_ahead()
 
 
 class Batches:
@@ -143,7 +143,7 @@ class Batches:
         try:
             batch = next(self.iterator)
         except StopIteration:
-            self.close()
+            self.close(exhausted=True)
             raise
         self.run.count += 1
         return batch if self.device is None else self._on_device(batch)
@@ -151,10 +151,10 @@ class Batches:
     def __del__(self) -> None:
         self.close()
 
-    def close(self) -> None:
-        """The pass is over, or was abandoned."""
-        if self.run is not None and self.run in self.run.tracker.runs:
-            self.run.close()
+    def close(self, exhausted: bool = False) -> None:
+        """The pass is over: `exhausted`, or abandoned."""
+        if self.run in self.run.tracker.runs:
+            self.run.close(exhausted)
             self.state._remove_dataloader(self.loader)
 
     def _on_device(self, batch: Any) -> Any:
@@ -168,7 +168,7 @@ class SharedBatches(Batches):
         try:
             share, batch = next(self.iterator)
         except StopIteration:
-            self.close()
+            self.close(exhausted=True)
             raise
         self.run.count += 1
         if self.device is not None:
