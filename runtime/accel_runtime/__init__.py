@@ -25,14 +25,16 @@ _HOME = {
     "ProfileKwargs": "kwargs",
     "ProjectConfiguration": "kwargs",
     "World": "world",
+    "debug_launcher": "launchers",
     "draw": "accelerator",
     "find_executable_batch_size": "memory",
     "get_logger": "logging",
+    "notebook_launcher": "launchers",
     "set_seed": "rng",
     "skip_first_batches": "data.skip",
 }
 
-_SUBMODULES = ("data", "logging", "memory", "state", "tracking", "utils")
+_SUBMODULES = ("data", "data_loader", "launchers", "logging", "memory", "state", "tracking", "utils")
 
 __all__ = [*_HOME, "__version__"]
 

@@ -251,6 +251,12 @@ def is_initialized() -> bool:
     return bool(AcceleratorState._shared_state)
 
 
+def forget() -> None:
+    """Forget all states and the world: for a forked process, which begins with its parent's."""
+    AcceleratorState._reset_state(True)
+    GradientState._reset_state()
+
+
 def _check_same_precision(known: str, asked: str | None) -> None:
     if asked is not None and asked != known:
         raise ValueError(

@@ -23,6 +23,7 @@ import torch
 import torch._dynamo  # the first optimizer imports it: once here instead of once in every child
 from torch.distributed import TCPStore
 
+from accel_runtime import state
 from accel_runtime import world as world_module
 
 GRACE = 5.0  # seconds which the others get to report, once one process has failed
@@ -91,7 +92,7 @@ def _child(
     gc.freeze()  # collecting a store of the parent's would wait for its thread, which no child has
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
     os.environ.update(variables)
-    world_module.forget()
+    state.forget()
     try:
         message = (True, fn(*args))
         payload = pickle.dumps(message)

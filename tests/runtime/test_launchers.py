@@ -1,0 +1,52 @@
+"""Starting processes from inside a program."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from accel_runtime import PartialState, debug_launcher, notebook_launcher
+from accel_runtime.state import forget
+from accel_runtime.utils import gather
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    forget()
+    yield
+    forget()
+
+
+def write_rank(folder):
+    state = PartialState()
+    total = gather(torch.tensor([state.process_index])).tolist()
+    (folder / str(state.process_index)).write_text(f"{total} {os.environ.get('ACCELERATE_MIXED_PRECISION')}")
+
+
+def test_debug_launcher_forgets_the_parents_state(tmp_path):
+    assert PartialState(cpu=True).num_processes == 1
+    debug_launcher(write_rank, (tmp_path,), num_processes=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2"]
+    assert (tmp_path / "2").read_text().startswith("[0, 1, 2]")
+
+
+def test_a_failure_comes_back_with_its_traceback():
+    def fail():
+        if PartialState().is_main_process:
+            raise KeyError("lost")
+        PartialState().wait_for_everyone()
+
+    with pytest.raises(Exception, match="KeyError: 'lost'|Connection closed by peer"):
+        debug_launcher(fail)
+
+
+def test_notebook_launcher(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    notebook_launcher(write_rank, (tmp_path,), num_processes=2, mixed_precision="bf16")
+    assert (tmp_path / "1").read_text() == "[0, 1] bf16"
+    notebook_launcher(write_rank, (tmp_path,), num_processes=1, mixed_precision="bf16")
+    assert (tmp_path / "0").read_text() == "[0] bf16" and "ACCELERATE_MIXED_PRECISION" not in os.environ
+    with pytest.raises(RuntimeError, match="must come before anything that makes an Accelerator"):
+        notebook_launcher(write_rank, (tmp_path,), num_processes=2)
