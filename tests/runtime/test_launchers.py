@@ -38,7 +38,7 @@ def test_a_failure_comes_back_with_its_traceback():
             raise KeyError("lost")
         PartialState().wait_for_everyone()
 
-    with pytest.raises(Exception, match="KeyError: 'lost'|Connection closed by peer"):
+    with pytest.raises(Exception, match=r"KeyError: 'lost'|Connection closed by peer"):
         debug_launcher(fail)
 
 
