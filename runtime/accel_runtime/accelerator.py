@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 from . import batchnorm, collectives, global_values, scheduler
 from .accumulation import Accumulation
 from .batches import Tracker
+from .data.order import seed_sampler
 from .data.prepared import PreparedLoader
 from .drawing import draw_rows
 from .kwargs import (
@@ -181,21 +182,25 @@ class Accelerator(ProcessControl):
         if any(known is data_loader for known in self._dataloaders):
             return data_loader
         place = self.device_placement if device_placement is None else device_placement
+        config = self.dataloader_config
         if self.exact or self.num_processes == 1:
+            if config.use_seedable_sampler and isinstance(data_loader, DataLoader):
+                seed_sampler(self.world, data_loader, config.data_seed)
             prepared: Any = PreparedLoader(
                 data_loader,
                 self.world,
                 self.tracker,
                 place=place,
-                non_blocking=self.dataloader_config.non_blocking,
-                collate=self.dataloader_config.collate,
+                non_blocking=config.non_blocking,
+                collate=config.collate,
+                dispatch=bool(config.dispatch_batches),
                 look_ahead=self.accumulation.looks_ahead,
             )
         else:
             from .data.per_process import prepare_per_process
 
             prepared = prepare_per_process(
-                self.world, data_loader, self.dataloader_config, place, slice_fn_for_dispatch, self.tracker, self._share_buffers
+                self.world, data_loader, config, place, slice_fn_for_dispatch, self.tracker, self._share_buffers
             )
         self._dataloaders.append(prepared)
         return prepared
@@ -225,7 +230,9 @@ class Accelerator(ProcessControl):
 
     # Training
 
-    def backward(self, loss: torch.Tensor, reduction: str = "mean", weight: Any = None, **kwargs: Any) -> None:
+    def backward(
+        self, loss: torch.Tensor, reduction: str = "mean", weight: Any = None, sync: bool = True, **kwargs: Any
+    ) -> None:
         """`loss.backward(**kwargs)`, weighted so that the averaged gradient is that of the global batch's loss.
 
         Args:
@@ -233,8 +240,13 @@ class Accelerator(ProcessControl):
             reduction: how `loss` sums up its rows, "mean" or "sum".
             weight: what a mean divided by on this process, where that is not the number of samples
                 (targets that are not ignored, tokens, the sum of class weights).
+            sync: False leaves the gradients local, as under `no_sync`: for all but the last backward of a window of
+                gradient accumulation by hand.
             **kwargs: for `torch.Tensor.backward`.
         """
+        if not sync:
+            with self.no_sync():
+                return self.backward(loss, reduction, weight, **kwargs)
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum'")
         factor = 1.0 if self.world.size == 1 else self._factor(loss, reduction, weight)

@@ -51,10 +51,10 @@ def set_seed(seed: int, device_specific: bool = False, deterministic: bool = Fal
 
 def share_streams(world: World, generators: Sequence[torch.Generator] = ()) -> None:
     """Give every process the main process's Python, NumPy and torch CPU states, and those of `generators`."""
-    states: list[Any] = [_read_states(generators) if world.rank == 0 else None]
+    states: list[Any] = [take_states(generators) if world.rank == 0 else None]
     broadcast_object_list(world, states, 0)
     if world.rank != 0:
-        _write_states(states[0], generators)
+        put_states(states[0], generators)
 
 
 def read_main_streams() -> tuple[Any, ...]:
@@ -86,7 +86,8 @@ def _separate(shared: torch.Generator, seed: int, rank: int) -> None:
         torch.cuda.manual_seed((seed + rank * _PROCESS_STRIDE) % 2**63)
 
 
-def _read_states(generators: Sequence[torch.Generator]) -> tuple[Any, ...]:
+def take_states(generators: Sequence[torch.Generator] = ()) -> tuple[Any, ...]:
+    """The states of this process's Python, NumPy and torch CPU streams and of `generators`, for `put_states`."""
     numpy = sys.modules.get("numpy")
     return (
         random.getstate(),
@@ -96,7 +97,8 @@ def _read_states(generators: Sequence[torch.Generator]) -> tuple[Any, ...]:
     )
 
 
-def _write_states(states: tuple[Any, ...], generators: Sequence[torch.Generator]) -> None:
+def put_states(states: tuple[Any, ...], generators: Sequence[torch.Generator] = ()) -> None:
+    """Set the streams to `states`."""
     python, numpy_state, torch_state, generator_states = states
     random.setstate(python)
     if numpy_state is not None:

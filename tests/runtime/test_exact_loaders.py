@@ -149,6 +149,28 @@ def test_collate_global_sees_the_whole_batch(n):
     )
 
 
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("kind", ["shuffle", "fewer samples than processes", "iterable that draws", "own __iter__"])
+def test_dispatch_reads_once_and_trains_the_same(kind, n):
+    from accel_runtime import DataLoaderConfiguration
+
+    config = DataLoaderConfiguration(split_batches=True, dispatch_batches=True)
+    assert_same_training(lambda trainer: fit(trainer, LOADERS[kind]()), n, dataloader_config=config)
+
+
+def test_a_seedable_sampler_gives_each_epoch_its_own_order_on_any_number_of_processes():
+    from accel_runtime import DataLoaderConfiguration
+
+    def program(trainer):
+        loader = trainer.prepare(DataLoader(data(12), 4, shuffle=True))
+        return {"rows": [trainer.gather_for_metrics(x) for _ in range(2) for x, _ in loader]}
+
+    config = DataLoaderConfiguration(split_batches=True, use_seedable_sampler=True, data_seed=7)
+    one, two = (accelerated(program, n, dataloader_config=config)[0]["rows"] for n in (1, 2))
+    assert_identical(two, one)
+    assert not torch.equal(torch.cat(one[:3]), torch.cat(one[3:]))
+
+
 @dataclass
 class Sample:
     x: torch.Tensor

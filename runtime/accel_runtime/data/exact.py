@@ -4,6 +4,7 @@ How a loader is cut depends on what it is:
 
 * map-style data with a batch sampler: the sampler's batches are cut, each process reads only its own samples;
 * a stream, or `collate="global"`: every process reads all, and the list of samples is cut before (or after) it is collated;
+* `dispatch_batches=True`: the main process reads, the others receive whole batches and cut them;
 * no automatic batching, or a subclass with its own `__iter__`: the batches themselves are cut along dimension 0.
 
 On one process the original loader is iterated over as it is. The random streams are consumed as by the plain loader.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils.data import (
@@ -29,24 +30,36 @@ from torch.utils.data import (
 from torch.utils.data.distributed import DistributedSampler
 
 from ..batches import Share
+from ..collectives import broadcast_object_list
 from ..nested import find_batch_size, slice_rows
-from ..rng import read_main_streams, share_streams
+from ..rng import put_states, read_main_streams, share_streams, take_states
 from ..world import World
 from .face import rebuild
 
 _DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 _WORKER_STRIDE = 1_000_003
+_END = object()
 
 Pairs = Iterator[tuple[Share | None, Any]]
 
 
-def cutter(original: DataLoader[Any], world: World, collate: str, skip: int) -> SamplerCutter | CollateCutter | BatchCutter:
+class Cutter(Protocol):
+    """Opens passes over this process's rows."""
+
+    def open(self) -> Pairs:
+        """Begin a pass: each batch with its share."""
+        ...
+
+
+def cutter(original: DataLoader[Any], world: World, collate: str, skip: int, dispatch: bool = False) -> Cutter:
     """How `original` is cut.
 
     Raises:
         ValueError: the loader holds only a part of the data already.
     """
     _refuse_sharded(original, world)
+    if dispatch and world.size > 1:
+        return DispatchCutter(original, world, skip)
     if type(original).__iter__ is not DataLoader.__iter__ or (original.batch_sampler is None and original.batch_size is None):
         return BatchCutter(original, world, skip)
     if isinstance(original.dataset, IterableDataset) or collate == "global":
@@ -122,6 +135,34 @@ class BatchCutter:
             return None, batch
         share = Share.of(total, self.world.size, self.world.rank)
         return share, slice_rows(batch, share.start, share.stop, total)
+
+
+class DispatchCutter(BatchCutter):
+    """The main process iterates over the original for all, and sends each batch with the streams that reading it has used."""
+
+    def open(self) -> Pairs:
+        share_streams_of(self.original, self.world)
+        return map(self._cut, self._received())
+
+    def _received(self) -> Iterator[Any]:
+        source = self._read() if self.world.rank == 0 else itertools.repeat(None)
+        for message in source:
+            found, batch, states = broadcast_object_list(self.world, [message])[0]
+            if states is not None and self.world.rank != 0:
+                put_states(states)
+            if not found:
+                return
+            yield batch
+
+    def _read(self) -> Iterator[tuple[bool, Any, Any]]:
+        batches: Iterator[Any] | None = None
+        while True:
+            before = read_main_streams()
+            if batches is None:
+                batches = itertools.islice(iter(self.original), self.skip, None)
+            batch = next(batches, _END)
+            states = take_states() if read_main_streams() != before else None
+            yield (False, None, states) if batch is _END else (True, batch, states)
 
 
 class _CutBatches:

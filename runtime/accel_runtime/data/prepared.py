@@ -25,7 +25,7 @@ class PreparedLoader(LoaderFace):
         look_ahead: whether a loader of unknown length fetches one batch ahead to recognise its last.
     """
 
-    own_attributes = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "look_ahead", "last_run", "_cutter"})
+    own_attributes = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "dispatch", "look_ahead", "last_run", "_cutter"})
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class PreparedLoader(LoaderFace):
         non_blocking: bool = False,
         collate: str = "local",
         skip: int = 0,
+        dispatch: bool = False,
         look_ahead: Callable[[], bool] = lambda: False,
     ) -> None:
         self.original = original
@@ -46,9 +47,10 @@ class PreparedLoader(LoaderFace):
         self.non_blocking = non_blocking
         self.collate = collate
         self.skip = skip
+        self.dispatch = dispatch
         self.look_ahead = look_ahead
         self.last_run: Run | None = None
-        self._cutter = cutter(original, world, collate, skip) if world.size > 1 or skip else None
+        self._cutter = cutter(original, world, collate, skip, dispatch) if world.size > 1 or skip else None
 
     def skipping(self, batches: int) -> PreparedLoader:
         """A loader over the same data which leaves out `batches` more batches at the beginning of each pass."""
@@ -60,6 +62,7 @@ class PreparedLoader(LoaderFace):
             non_blocking=self.non_blocking,
             collate=self.collate,
             skip=self.skip + batches,
+            dispatch=self.dispatch,
             look_ahead=self.look_ahead,
         )
 
@@ -77,7 +80,7 @@ class PreparedLoader(LoaderFace):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name not in self.own_attributes and self._cutter is not None:
-            self._cutter = cutter(self.original, self.world, self.collate, self.skip)
+            self._cutter = cutter(self.original, self.world, self.collate, self.skip, self.dispatch)
 
     def set_epoch(self, epoch: int) -> None:
         """Tell the epoch to the sampler or data set that wants to know it."""
