@@ -8,6 +8,7 @@ a crash or uninitialised memory. The tensors then travel in one message, whateve
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +25,13 @@ _DTYPES = sorted((t for t in vars(torch).values() if isinstance(t, torch.dtype))
 _DTYPE_CODE = {dtype: code for code, dtype in enumerate(dict.fromkeys(_DTYPES))}
 _CODE_DTYPE = {code: dtype for dtype, code in _DTYPE_CODE.items()}
 
-Description = list[tuple[torch.dtype, tuple[int, ...]]]
+
+class DistributedOperationException(ValueError):
+    """The processes bring data that does not fit together, or are in different operations."""
+
+
+Shape = tuple[int, ...]
+Description = list[tuple[torch.dtype, Shape]]
 
 
 def gather(world: World, data: Any) -> Any:
@@ -45,19 +52,19 @@ def gather_rows(world: World, data: Any) -> Any:
 
 
 def reduce(world: World, data: Any, reduction: str = "mean", scale: float = 1.0) -> Any:
-    """Return `data` with each tensor replaced by its sum or mean over all processes, times `scale`.
+    """Return `data` with each tensor replaced by its sum, mean, max or min over all processes, times `scale`.
 
     The mean of integers is a float tensor. "none" leaves the tensors alone. On one process only `scale` applies.
 
     Raises:
         ValueError: `reduction` is unknown, or the shapes or types differ between processes.
     """
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction is {reduction!r}: it must be 'mean', 'sum' or 'none'")
+    if reduction not in ("mean", "sum", "max", "min", "none"):
+        raise ValueError(f"reduction is {reduction!r}: it must be 'mean', 'sum', 'max', 'min' or 'none'")
     if reduction == "none":
         return data
     if world.size > 1:
-        _agree(world, "reduce", _tensors("reduce", data), data, ragged=False)
+        _agree(world, "reduce", _tensors("reduce", data), data)
         data = map_tensors(lambda t: _reduced(world, t, reduction), data)
     return data if scale == 1.0 else map_tensors(lambda t: t * scale, data)
 
@@ -83,7 +90,7 @@ def broadcast(world: World, data: Any, from_process: int = 0) -> Any:
     tensors = list(leaves(data))
     if world.size == 1 or not tensors:
         return data
-    _agree(world, "broadcast", tensors, data, ragged=False)
+    _agree(world, "broadcast", tensors, data)
     wire = world.wire(tensors[0].device)
     packed = _pack(tensors, wire)
     dist.broadcast(packed, src=from_process)
@@ -155,7 +162,7 @@ def pad_across_processes(world: World, data: Any, dim: int = 0, pad_index: float
     """
     if world.size == 1:
         return data
-    found = _exchange(world, "pad_across_processes", list(leaves(data)), data)
+    found = _agree(world, "pad_across_processes", list(leaves(data)), data, lambda shape: ())
     longest = iter([_longest([rank[i][1] for rank in found], dim) for i in range(len(found[0]))])
     return map_tensors(lambda t: _pad(t, dim, next(longest), pad_index, pad_first), data)
 
@@ -171,7 +178,7 @@ def _gather(world: World, data: Any, ragged: bool) -> Any:
         return data
     tensors = [t.detach() for t in _tensors("gather", data)]
     tensors = [t if t.ndim else t[None] for t in tensors]
-    found = _agree(world, "gather", tensors, data, ragged)
+    found = _agree(world, "gather", tensors, data, (lambda shape: shape[1:]) if ragged else None)
     if not tensors:
         return data
     widths = [_width(description) for description in found]
@@ -192,7 +199,8 @@ def _joined(received: torch.Tensor, found: list[Description], mine: list[torch.T
 
 
 def _reduced(world: World, tensor: torch.Tensor, reduction: str) -> torch.Tensor:
-    total = all_reduce(world, tensor.long() if tensor.dtype is torch.bool else tensor)
+    op = {"max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}.get(reduction)
+    total = all_reduce(world, tensor.long() if tensor.dtype is torch.bool else tensor, op)
     return total / world.size if reduction == "mean" else total
 
 
@@ -203,16 +211,18 @@ def _tensors(call: str, data: Any) -> list[torch.Tensor]:
     return list(leaves(data))
 
 
-def _agree(world: World, call: str, tensors: list[torch.Tensor], data: Any, ragged: bool) -> list[Description]:
-    """What each process brings; an error on all of them unless they fit together."""
+def _agree(
+    world: World, call: str, tensors: list[torch.Tensor], data: Any, equal: Callable[[Shape], Shape] | None = None
+) -> list[Description]:
+    """What each process brings; an error on all of them unless types, dimensions and the `equal` part of the shapes agree."""
     found = _exchange(world, call, tensors, data)
     for index, column in enumerate(zip(*found, strict=True)):
-        fits = {(dtype, len(shape), shape[1:] if ragged else shape) for dtype, shape in column}
+        fits = {(dtype, len(shape), equal(shape) if equal else shape) for dtype, shape in column}
         if len(fits) > 1:
             brought = "; ".join(f"process {rank} has {_name(item)}" for rank, item in enumerate(column))
             which = "" if len(found[0]) == 1 else f" of tensor {index}"
             remedy = "pad them with pad_across_processes" if call == "gather" else "bring the same shape and type on every process"
-            raise ValueError(f"{call}: the shapes{which} differ between processes: {brought}; {remedy}")
+            raise DistributedOperationException(f"{call}: the shapes{which} differ between processes: {brought}; {remedy}")
     return found
 
 
@@ -240,7 +250,7 @@ def _all_gather_numbers(world: World, numbers: list[int], width: int, device: to
 def _check_same(call: str, values: list[int], what: str, shown: str) -> None:
     if len(set(values)) > 1:
         groups = [[rank for rank, value in enumerate(values) if value == wanted] for wanted in dict.fromkeys(values)]
-        raise ValueError(
+        raise DistributedOperationException(
             f"{call}: the processes {what}: ranks {' against '.join(map(str, groups))}; "
             f"every process must make the same calls with the same structure of data, and this one has {shown}"
         )
@@ -260,11 +270,11 @@ def _parse(numbers: list[int]) -> Description:
     return found
 
 
-def _name(item: tuple[torch.dtype, tuple[int, ...]]) -> str:
+def _name(item: tuple[torch.dtype, Shape]) -> str:
     return f"{list(item[1])} {str(item[0]).removeprefix('torch.')}"
 
 
-def _bytes(dtype: torch.dtype, shape: tuple[int, ...]) -> int:
+def _bytes(dtype: torch.dtype, shape: Shape) -> int:
     count = dtype.itemsize
     for length in shape:
         count *= length
@@ -308,7 +318,7 @@ def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
-def _longest(shapes: list[tuple[int, ...]], dim: int) -> int | None:
+def _longest(shapes: list[Shape], dim: int) -> int | None:
     lengths = [shape[dim] for shape in shapes if -len(shape) <= dim < len(shape)]
     return max(lengths, default=None)
 

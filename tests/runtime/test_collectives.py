@@ -71,6 +71,8 @@ def test_different_calls_and_keys_are_errors_on_every_process():
             c.gather(world, torch.zeros(2)) if world.is_main else c.reduce(world, torch.zeros(2))
         with pytest.raises(ValueError, match="different structures or keys"):
             c.gather(world, {"a" if world.is_main else "b": torch.zeros(2)})
+        with pytest.raises(c.DistributedOperationException, match=r"process 1 has \[1, 1\]"):
+            c.pad_across_processes(world, torch.zeros([1] * (1 + world.rank)))
         with pytest.raises(TypeError, match="got str; use gather_object"):
             c.gather(world, ["text"])
 
@@ -98,10 +100,11 @@ def test_reduce(n):
         assert flag.item() == 1
     sums = on(2, lambda world: c.reduce(world, torch.tensor([1, 2]), "sum", scale=2))
     assert sums[0].tolist() == [4, 8]
+    assert [t.item() for t in on(2, lambda world: c.reduce(world, torch.tensor(world.rank), "max"))] == [1, 1]
 
 
 def test_reduce_refuses_unknown_reductions():
-    with pytest.raises(ValueError, match="must be 'mean', 'sum' or 'none'"):
+    with pytest.raises(ValueError, match="must be 'mean', 'sum', 'max', 'min' or 'none'"):
         c.reduce(World(), torch.zeros(1), "median")
 
 

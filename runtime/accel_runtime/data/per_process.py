@@ -129,6 +129,11 @@ class PerProcessLoader(LoaderFace):
         self.iteration += 1
 
     @property
+    def batch_sampler(self) -> Any:  # type: ignore[override]
+        """Gives this process's batches of map-style data; its own `batch_sampler` is the original's."""
+        return self.source.batch_sampler
+
+    @property
     def total_batch_size(self) -> int | None:
         """Samples in a full global batch."""
         return self.source.total_batch_size()

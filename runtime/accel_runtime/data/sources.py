@@ -78,6 +78,11 @@ class Source:
                 return chosen
         return None
 
+    @property
+    def batch_sampler(self) -> Any:
+        """What gives this process's batches."""
+        return self.original.batch_sampler
+
     def total_batch_size(self) -> int | None:
         """Samples in a full global batch."""
         size = self.original.batch_size or getattr(self.original.batch_sampler, "batch_size", None)
@@ -114,6 +119,10 @@ class Sharded(Source):
 
     def length(self) -> int:
         return len(self.shard)
+
+    @property
+    def batch_sampler(self) -> Any:
+        return self.shard
 
     def _seed_workers(self) -> None:
         """Take from the stream what the plain loader takes; give the workers of each process seeds of their own."""

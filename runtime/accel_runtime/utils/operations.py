@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from .. import collectives, nested
+from ..collectives import DistributedOperationException
 from ..nested import find_batch_size, send_to_device
 from ..world import World
 
 __all__ = [
     "CannotPadNestedTensorWarning",
     "ConvertOutputsToFp32",
+    "DistributedOperationException",
     "broadcast",
     "broadcast_object_list",
     "concatenate",
@@ -56,7 +58,7 @@ def gather_object(object: Any) -> Any:
 
 
 def reduce(tensor: Any, reduction: str = "mean", scale: float = 1.0) -> Any:
-    """Sum or mean over processes."""
+    """Sum, mean, max or min over processes."""
     return collectives.reduce(World.from_environment(), tensor, reduction, scale)
 
 
