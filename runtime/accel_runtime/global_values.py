@@ -46,7 +46,7 @@ def global_sum(world: World, tracker: Tracker, value: Any) -> Any:
     """The sum over processes of a sum over this process's rows; borrowed rows count zero."""
     if world.size == 1:
         return _detached(value)
-    return _summed(world, value, 0.0 if tracker.borrowed(value if isinstance(value, torch.Tensor) else None) else 1.0)
+    return _summed(world, value, 0.0 if tracker.borrowed(value if isinstance(value, torch.Tensor) else None) else 1.0, whole=True)
 
 
 def global_len(world: World, tracker: Tracker, value: Any) -> int:
@@ -112,13 +112,23 @@ def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) else value
 
 
-def _summed(world: World, value: Any, factor: float) -> Any:
-    """Sum over processes of `factor * value`; a factor of zero silences NaN."""
+def _summed(world: World, value: Any, factor: float, whole: bool = False) -> Any:
+    """Sum over processes of `factor * value`; a factor of zero silences NaN.
+
+    `whole` says that the factor is 0 or 1 on every process. Then integers stay integers: what is sent must have one type
+    on all of them, whatever their factors.
+    """
     if not isinstance(value, torch.Tensor):
         total = collectives.all_reduce(world, torch.tensor(factor * value if factor else 0.0, device=world.wire()).double())
         return type(value)(total.item())
     wide = value.detach()
-    if factor != 1.0:
-        wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) or not (wide.is_floating_point() or wide.is_complex()) else wide
-        wide = wide * factor if factor else torch.zeros_like(wide)
-    return collectives.all_reduce(world, wide).to(value.dtype)
+    narrow = wide.dtype in (torch.float16, torch.bfloat16)
+    if narrow or not (whole or wide.is_floating_point() or wide.is_complex()):
+        wide = wide.float()
+    elif wide.dtype == torch.bool:
+        wide = wide.long()
+    wide = (wide if factor == 1.0 else wide * factor) if factor else torch.zeros_like(wide)
+    if whole:
+        wide = wide.to(value.dtype if not narrow and value.dtype != torch.bool else wide.dtype)
+    total = collectives.all_reduce(world, wide)
+    return total if value.dtype == torch.bool else total.to(value.dtype)
