@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._compile import _disable_dynamo
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .batches import Tracker
@@ -43,12 +44,13 @@ def _patch_forward() -> None:
     _BatchNorm.forward = forward  # type: ignore[method-assign]
 
 
+@_disable_dynamo
 def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: Tracker) -> torch.Tensor:
     layer._check_input_dim(x)
     share = tracker.share_of(x)
     counted = x[:0] if share is not None and share.borrowed else x
     mean, variance, count = _global_statistics(counted.float(), world)
-    if count <= 1:
+    if counted.numel() <= counted.shape[1] and count <= 1:  # asked only where few are here: reading `count` waits for the device
         raise ValueError(f"Expected more than 1 value per channel when training, got {count:.0f} over all processes")
     if layer.track_running_stats:
         _update_running(layer, mean.detach(), variance.detach(), count)
@@ -65,7 +67,7 @@ def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: T
     return y.to(x.dtype)
 
 
-def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, torch.Tensor, float]:
+def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Mean and biased variance per channel over all processes, and the number of values per channel.
 
     One message: each process puts its count, mean and squared deviations into its own row of a sum.
@@ -86,11 +88,11 @@ def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, tor
     total = counts.sum()
     mean = (counts * means).sum(0) / total
     variance = (deviations + counts * (means - mean).square()).sum(0) / total
-    return mean, variance, float(total)
+    return mean, variance, total
 
 
 @torch.no_grad()
-def _update_running(layer: _BatchNorm, mean: torch.Tensor, variance: torch.Tensor, count: float) -> None:
+def _update_running(layer: _BatchNorm, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
     layer.num_batches_tracked.add_(1)
     momentum = 1.0 / float(layer.num_batches_tracked) if layer.momentum is None else layer.momentum
     unbiased = variance * (count / (count - 1))
