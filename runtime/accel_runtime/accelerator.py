@@ -106,7 +106,7 @@ class Accelerator(ProcessControl):
         self.step_scheduler_with_optimizer = step_scheduler_with_optimizer
         self.sync_batchnorm = sync_batchnorm
         self.rng_types = rng_types
-        self.log_with = log_with
+        self.log_with = _trackers(log_with, self.project_configuration.logging_dir)
         self.trackers: list[Any] = []
         self.kwargs_handlers = handlers
         init = handlers.get(InitProcessGroupKwargs)
@@ -525,6 +525,15 @@ def _by_type(handlers: list[Any]) -> dict[type, Any]:
 
 def _options(handlers: dict[type, Any], kind: type) -> dict[str, Any]:
     return handlers[kind].to_kwargs() if kind in handlers else {}
+
+
+def _trackers(log_with: Any, logging_dir: str | None) -> list[Any]:
+    """What `log_with` asks for; a wrong name fails here, not when training begins."""
+    if log_with is None:
+        return []
+    from .tracking import filter_trackers
+
+    return filter_trackers(log_with, logging_dir)
 
 
 def _plugin(plugin: GradientAccumulationPlugin | None, steps: int) -> GradientAccumulationPlugin:

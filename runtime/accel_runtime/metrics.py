@@ -21,8 +21,8 @@ def gather_for_metrics(accelerator: Accelerator, data: Any, use_gather_object: b
 
 
 def _without_repetitions(accelerator: Accelerator, gathered: Any, objects: bool) -> Any:
-    """The last batch of a loader may repeat samples, so that all processes have as many."""
-    state = accelerator.gradient_state
-    if accelerator.num_processes == 1 or not state.end_of_dataloader or state.remainder <= 0:
+    """A batch may repeat samples, so that all processes have as many: the last one, and the last of each worker of a stream."""
+    real = accelerator.gradient_state.remainder
+    if accelerator.num_processes == 1 or real <= 0:
         return gathered
-    return gathered[: state.remainder] if objects else map_tensors(lambda t: t[: state.remainder] if t.ndim else t, gathered)
+    return gathered[:real] if objects else map_tensors(lambda t: t[:real] if t.ndim else t, gathered)
