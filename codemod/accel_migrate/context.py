@@ -34,6 +34,8 @@ class Context:
         """`context.accelerator(node)`: the accelerator as it is called at `node`."""
         self.distributed = is_distributed(self.facts)
         """Whether the script is written for several processes already: what it shows and saves is its own affair."""
+        self.left_out = {Role.LOADER, Role.SCHEDULER} if self.distributed and self.dialect.cuts_again else set[Role]()
+        """What stays as it is instead of being prepared: the script shares out its samples itself."""
         self.trained = self.facts.trained_models()
         self.settings: dict[str, str] = {}
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""

@@ -15,7 +15,7 @@ class Dialect:
     """Templates with the placeholders `{x}` (a tensor), `{f}` (a factory) and so on."""
 
     module: str
-    seed_module: str
+    utils_module: str
     global_mean: str
     global_sum: str
     global_len: str
@@ -29,11 +29,17 @@ class Dialect:
     """Whether N processes give the numbers of one, uneven batches included."""
     wraps: bool
     """Whether a prepared model hides its attributes and methods."""
+    cuts_again: bool
+    """Whether a prepared loader is cut although its sampler has shared out the samples already."""
+    whole_batches: tuple[str, str]
+    """The argument of `Accelerator` that makes a loader's batches the global ones: name and value."""
+    whole_batches_need: str = ""
+    """What that argument needs from `utils_module`."""
 
 
 BUNDLED = Dialect(
     module="accel_runtime",
-    seed_module="accel_runtime",
+    utils_module="accel_runtime",
     global_mean="@accelerator@.global_mean({x})",
     global_sum="@accelerator@.global_sum({x})",
     global_len="@accelerator@.global_len({x})",
@@ -44,10 +50,12 @@ BUNDLED = Dialect(
     draws=True,
     exact=True,
     wraps=False,
+    cuts_again=False,
+    whole_batches=("split_batches", "True"),
 )
 HUGGING_FACE = Dialect(
     module="accelerate",
-    seed_module="accelerate.utils",
+    utils_module="accelerate.utils",
     global_mean='@accelerator@.reduce({x}.detach(), reduction="mean")',
     global_sum='@accelerator@.reduce({x}.detach(), reduction="sum")',
     global_len="(@accelerator@.num_processes * {x})",
@@ -58,5 +66,8 @@ HUGGING_FACE = Dialect(
     draws=False,
     exact=False,
     wraps=True,
+    cuts_again=True,
+    whole_batches=("dataloader_config", "DataLoaderConfiguration(split_batches=True)"),
+    whole_batches_need="DataLoaderConfiguration",
 )
 DIALECTS = {"accel_runtime": BUNDLED, "accelerate": HUGGING_FACE}

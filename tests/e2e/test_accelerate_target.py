@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from e2e.test_golden import ARGS, job
 from e2e.unpickled import TORCH_SUFFIXES, load_saved
 
 PYTHON = os.environ.get("ACCELERATE_PYTHON")
+ON_CPU = {"ACCELERATE_USE_CPU": "true"}
+"""Without it, two processes on a host without GPU are two trainings that do not know each other."""
 pytestmark = pytest.mark.skipif(not PYTHON, reason="ACCELERATE_PYTHON names no interpreter with accelerate")
 
 
@@ -39,7 +42,7 @@ def after(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Job]:
             scratch = tmp_path_factory.mktemp(name)
             migration = migrate(job(name, "before.py").folder, "before.py", scratch, "--target", "accelerate")
             assert migration.migrated, migration.printed
-            done[name] = job(name, "before.py", migration.folder)
+            done[name] = replace(job(name, "before.py", migration.folder), env=ON_CPU)
         return done[name]
 
     return migrated

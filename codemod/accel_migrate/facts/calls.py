@@ -208,6 +208,7 @@ class Calls:
             node, Forward(node, frozenset({model}), frame.scope, self.evaluator._statement(node))
         )
         forward.model |= {model}
+        forward.recorded |= not self.machine.no_grad
         forward.contexts.add(self.machine.loader_loops[-1].node if self.machine.loader_loops else None)
 
     def _inside_model(self, frame: Frame) -> bool:

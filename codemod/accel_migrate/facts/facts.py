@@ -63,6 +63,8 @@ class Forward:
     statement: ast.stmt | None
     contexts: set[ast.AST | None] = field(default_factory=set)
     """The innermost loader loops in which it runs; None for outside of any."""
+    recorded: bool = False
+    """Whether it runs while gradients are recorded."""
 
 
 @dataclass(eq=False)

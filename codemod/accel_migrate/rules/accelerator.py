@@ -27,6 +27,9 @@ WHY = "the accelerator knows the processes and their devices"
 def apply(context: Context) -> Iterator[Edit | Finding]:
     """The accelerator itself is placed in `finish`, when all its uses are known."""
     yield AddImport(source=context.home.source, rule=ID, why=WHY, module=context.dialect.module, names=("Accelerator",))
+    if context.dialect.whole_batches_need and not context.distributed:
+        names = (context.dialect.whole_batches_need,)
+        yield AddImport(source=context.home.source, rule=ID, why=WHY, module=context.dialect.utils_module, names=names)
 
 
 def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
@@ -84,8 +87,9 @@ def _arguments(context: Context) -> str:
     if context.home.cpu:
         settings["cpu"] = context.home.cpu
     if not context.distributed:
-        settings["split_batches"] = "True"
-    order = ("cpu", "mixed_precision", "gradient_accumulation_steps", "split_batches")
+        name, value = context.dialect.whole_batches
+        settings[name] = value
+    order = ("cpu", "mixed_precision", "gradient_accumulation_steps", "split_batches", "dataloader_config")
     return ", ".join(f"{key}={settings[key]}" for key in order if key in settings)
 
 

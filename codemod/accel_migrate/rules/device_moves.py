@@ -39,6 +39,8 @@ def _handled(context: Context, base: Values) -> bool:
     facts = context.facts
     known = [v for v in base if facts.role(v) is Role.MODEL or hasattr(v, "spread")]
     if not known or len(known) < len([v for v in base if not isinstance(v, Literal)]):
+    if Role.LOADER in context.left_out and any(hasattr(v, "spread") for v in base):
+        return False
         return False
     return all(v.host if hasattr(v, "spread") else v.site in context.trained for v in known)  # type: ignore[union-attr]
 

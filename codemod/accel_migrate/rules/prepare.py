@@ -66,7 +66,7 @@ def prepared_sites(context: Context) -> dict[ast.AST, Role]:
             role = facts.role(value)
             if role in {Role.OPTIMIZER, Role.SCHEDULER} or (role is Role.LOADER and (value in loaders or not facts.loops)):
                 sites[value.site] = role  # type: ignore[union-attr]
-    return sites
+    return {site: role for site, role in sites.items() if role not in context.left_out}
 
 
 def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:

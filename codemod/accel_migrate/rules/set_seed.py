@@ -77,7 +77,7 @@ def _rewrite(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
         return
     source = context.source(first)
     function = facts.function(first)
-    yield AddImport(source=source, rule=ID, why=WHY, module=context.dialect.seed_module, names=("set_seed",))
+    yield AddImport(source=source, rule=ID, why=WHY, module=context.dialect.utils_module, names=("set_seed",))
     for name in ("random", "np", "numpy"):
         yield DropImportIfUnused(source=source, rule=ID, name=name)
     if isinstance(function, ast.FunctionDef) and _is_own_set_seed(context, function):
