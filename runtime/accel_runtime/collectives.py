@@ -25,6 +25,8 @@ _DTYPES = sorted((t for t in vars(torch).values() if isinstance(t, torch.dtype))
 _DTYPE_CODE = {dtype: code for code, dtype in enumerate(dict.fromkeys(_DTYPES))}
 _CODE_DTYPE = {code: dtype for dtype, code in _DTYPE_CODE.items()}
 
+all_gather_into: Callable[[torch.Tensor, torch.Tensor], Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
 
 class DistributedOperationException(ValueError):
     """The processes bring data that does not fit together, or are in different operations."""
@@ -184,7 +186,7 @@ def _gather(world: World, data: Any, ragged: bool) -> Any:
     widths = [_width(description) for description in found]
     packed = _pack(tensors, world.wire(tensors[0].device), max(widths))
     received = packed.new_empty(world.size * packed.numel())
-    dist.all_gather_into_tensor(received, packed)
+    all_gather_into(received, packed)
     gathered = iter(_joined(received.view(world.size, -1), found, tensors))
     return map_tensors(lambda _: next(gathered), data)
 
@@ -243,7 +245,7 @@ def _exchange(world: World, call: str, tensors: list[torch.Tensor], data: Any) -
 def _all_gather_numbers(world: World, numbers: list[int], width: int, device: torch.device) -> list[list[int]]:
     mine = torch.tensor(numbers + [0] * (width - len(numbers)), dtype=torch.int64, device=device)
     everyone = mine.new_empty(world.size * width)
-    dist.all_gather_into_tensor(everyone, mine)
+    all_gather_into(everyone, mine)
     return everyone.view(world.size, width).tolist()
 
 

@@ -1,7 +1,8 @@
 """Run a function on N connected gloo processes, by fork: tenths of a second instead of the half minute of a launcher.
 
-The parent owns the rendezvous store, as torchrun's agent does, so no port is ever guessed; the children find it
-through the environment variables which torchrun sets, hence the runtime under test starts exactly as in production.
+Process 0 opens the rendezvous store at any free port and writes the port down for the others, so no port is guessed, and
+the parent has no thread that a fork could catch at a bad moment. The children find the store through the environment
+variables which torchrun sets, hence the runtime under test starts exactly as in production.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import IO, Any
 
 import torch
@@ -48,58 +50,80 @@ def run_ranks(
     Raises:
         RanksFailed: with the traceback of each process that raised, or what else became of it.
     """
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    folder = tempfile.TemporaryDirectory(prefix="ranks-")
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(n)]
+    finished = context.Event()
     stacks = [tempfile.TemporaryFile("w+") for _ in range(n)]  # noqa: SIM115
     processes = []
     for rank, (_, sender) in enumerate(pipes):
-        variables = _environment(rank, n, store.port) | (env or {})
-        process = context.Process(target=_child, args=(fn, args, variables, sender, stacks[rank]))
+        variables = _environment(rank, n) | (env or {})
+        process = context.Process(target=_child, args=(fn, args, variables, Path(folder.name), sender, stacks[rank], finished))
         process.start()
         sender.close()
         processes.append(process)
     try:
         results, errors = _collect([receiver for receiver, _ in pipes], timeout)
+        finished.set()
         for rank, text in errors.items():
             if "Traceback" not in text:
                 errors[rank] = f"{text}\n{_stack_of(processes[rank], stacks[rank])}"
     finally:
         for process in processes:
             _end(process)
-        del store
+        folder.cleanup()
     if errors:
         raise RanksFailed(errors)
     return [results[rank] for rank in range(n)]
 
 
-def _environment(rank: int, n: int, port: int) -> dict[str, str]:
+def _environment(rank: int, n: int) -> dict[str, str]:
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(n),
         "LOCAL_WORLD_SIZE": str(n),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "ACCELERATE_USE_CPU": "true",
     }
 
 
 def _child(
-    fn: Callable[..., Any], args: tuple[Any, ...], variables: dict[str, str], sender: Connection, stack: IO[str]
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    variables: dict[str, str],
+    folder: Path,
+    sender: Connection,
+    stack: IO[str],
+    finished: Any,
 ) -> None:
-    gc.freeze()  # collecting a store of the parent's would wait for its thread, which no child has
+    gc.freeze()  # what the parent left behind is not the child's to tear down
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
     os.environ.update(variables)
     state.forget()
+    store = _meeting_point(folder, is_master=variables["LOCAL_RANK"] == "0")
     try:
         message = (True, fn(*args))
-        payload = pickle.dumps(message)
+        sender.send_bytes(pickle.dumps(message))
+        finished.wait()  # the others may still be connecting to this process
     except BaseException:
-        payload = pickle.dumps((False, traceback.format_exc()))
-    sender.send_bytes(payload)
+        sender.send_bytes(pickle.dumps((False, traceback.format_exc())))
     world_module.leave()
+    del store
+
+
+def _meeting_point(folder: Path, is_master: bool) -> TCPStore | None:
+    """Set MASTER_PORT; on process 0 also open the store there, which lives as long as the result is referenced."""
+    noted = folder / "port"
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if is_master else None
+    if store is not None:
+        (folder / "new").write_text(str(store.port))
+        (folder / "new").rename(noted)
+    while not noted.exists():
+        time.sleep(0.001)
+    os.environ["MASTER_PORT"] = noted.read_text()
+    return store
 
 
 def _collect(receivers: list[Connection], timeout: float) -> tuple[dict[int, Any], dict[int, str]]:
