@@ -127,6 +127,14 @@ class AddParameter(Edit):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class RemoveParameter(Edit):
+    """The positional parameter `parameter` of `node` goes, its default too (arguments are other edits)."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    parameter: ast.arg
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RenameParameter(Edit):
     """The parameter `parameter` gets another name; its annotation and default go (uses are other edits)."""
 

@@ -80,11 +80,15 @@ def _wrapped(inner: ReplaceExpression, outer: ReplaceExpression) -> ReplaceExpre
 
 def make_plan(context: Context, options: Options) -> Plan:
     """What all selected rules want to do."""
+    from accel_migrate.tidy import emptied_branches
+
     plan = Plan(context.facts)
     rules = [r for r in all_rules() if (not options.select or r.id in options.select) and r.id not in options.ignore]
     for rule in sorted(rules, key=lambda rule: rule.late):
         for item in rule.apply(context):
             plan.add(item)
+    for deletion in list(emptied_branches(plan)):
+        plan.add(deletion)
     for rule in rules:
         for item in rule.finish(context, plan):
             plan.add(item)

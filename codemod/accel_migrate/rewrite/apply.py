@@ -20,6 +20,7 @@ from accel_migrate.edits import (
     InsertAfter,
     InsertBefore,
     RemoveArgument,
+    RemoveParameter,
     RenameParameter,
     ReplaceExpression,
     ReplaceStatement,
@@ -130,8 +131,7 @@ class _Pass(cst.CSTTransformer):
         if isinstance(original, cst.Call):
             return self._call(original, updated)
         if isinstance(original, cst.FunctionDef):
-            for parameter in self._of(original, AddParameter):
-                updated = signatures.with_parameter(updated, parameter)
+            updated = self._parameters(original, updated)
         elif isinstance(original, cst.ClassDef) and (added := self._of(original, AddArgument)):
             updated = signatures.edited_class(updated, added)
         elif isinstance(original, cst.Param):
@@ -146,6 +146,15 @@ class _Pass(cst.CSTTransformer):
 
     def _of(self, original: cst.CSTNode, kind: type[_E]) -> list[_E]:
         return [edit for edit in self._edits.get(original, ()) if isinstance(edit, kind)]
+
+    def _parameters(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
+        positional = [*original.params.posonly_params, *original.params.params]
+        gone = [positional.index(self._twins[edit.parameter]) for edit in self._of(original, RemoveParameter)]  # type: ignore[arg-type]
+        for place in sorted(gone, reverse=True):
+            updated = signatures.without_parameter(updated, place)
+        for parameter in self._of(original, AddParameter):
+            updated = signatures.with_parameter(updated, parameter)
+        return updated
 
     def _call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         gone = [self._twins[edit.argument] for edit in self._of(original, RemoveArgument)]
@@ -273,7 +282,9 @@ def _record(record: StatementEdits, edit: Edit) -> None:
 
 
 def _mentioned(edit: Edit) -> list[ast.AST]:
-    return [*parts(edit), edit.argument] if isinstance(edit, RemoveArgument) else parts(edit)
+    if isinstance(edit, RemoveArgument):
+        return [*parts(edit), edit.argument]
+    return [*parts(edit), edit.parameter] if isinstance(edit, RemoveParameter) else parts(edit)
 
 
 def _as_part(node: cst.CSTNode) -> cst.CSTNode:

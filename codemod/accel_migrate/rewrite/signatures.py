@@ -70,6 +70,21 @@ def with_parameter(function: cst.FunctionDef, edit: AddParameter) -> cst.Functio
     return function.with_changes(params=_split(params, flat, len(before), len(after) + 1))
 
 
+def without_parameter(function: cst.FunctionDef, place: int) -> cst.FunctionDef:
+    """`function` without the parameter at `place` among those that may be given by position."""
+    params = function.params
+    before = len(params.posonly_params)
+    if place < before:
+        return function.with_changes(params=params.with_changes(posonly_params=removed(params.posonly_params, place)))
+    follows = isinstance(params.star_arg, cst.Param | cst.ParamStar) or params.kwonly_params or params.star_kwarg
+    rest = list(removed(params.params, place - before)) if not follows else _plainly_removed(params.params, place - before)
+    return function.with_changes(params=params.with_changes(params=rest))
+
+
+def _plainly_removed(nodes: Sequence[cst.Param], place: int) -> list[cst.Param]:
+    return [*nodes[:place], *nodes[place + 1 :]]
+
+
 def _index_for(edit: AddParameter, before: Sequence[cst.Param], after: Sequence[cst.Param]) -> int:
     positional = [*before, *after]
     if edit.default is not None:

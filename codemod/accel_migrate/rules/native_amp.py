@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import DeleteStatement, DropImportIfUnused, Edit, Finding
+from accel_migrate.edits import DropImportIfUnused, Edit, Finding, Severity
 from accel_migrate.facts import catalog
-from accel_migrate.facts.values import Role
+from accel_migrate.precision import Precision, is_off, mixed_precision
 from accel_migrate.rules.backward import out_of_reach
+from accel_migrate.scalers import Scalers
 
 ID = "native-amp"
 TITLE = "Leave mixed precision to the accelerator"
@@ -18,57 +19,54 @@ WHY = "the accelerator owns the gradient scaler and the precision"
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
-    scalers = list(context.calls_of(*catalog.SCALERS))
-    autocasts = list(context.calls_of(*catalog.AUTOCASTS))
+    scalers = [c for c in context.calls_of(*catalog.SCALERS) if not is_off(c)]
+    autocasts = [c for c in context.calls_of(*catalog.AUTOCASTS) if not is_off(c)]
     if not scalers and not autocasts:
         return
-    _choose_precision(context, scalers, autocasts)
-    for call in scalers:
-        statement = context.facts.statement(call)
-        if isinstance(statement, ast.Assign) and statement.value is call:
-            yield DeleteStatement(source=context.source(call), rule=ID, why=WHY, node=statement)
+    precision = mixed_precision(context, scalers, autocasts)
+    if precision.text is None and not scalers:
+        return  # the regions work as they are
+    if precision.text is None:
+        yield _unknown(context, scalers[0])
+    context.settings["mixed_precision"] = precision.text or '"fp16"'
     yield from _autocasts(context, autocasts)
-    yield from _scaler_methods(context)
+    yield from Scalers(context, ID, WHY, _may_be_off(context, precision)).edits()
+    yield from _scaler_options(context, scalers)
     for source in context.facts.sources:
         for name in ("GradScaler", "autocast", "amp"):
             yield DropImportIfUnused(source=source, rule=ID, name=name)
 
 
-def _choose_precision(context: Context, scalers: list[ast.Call], autocasts: list[ast.Call]) -> None:
-    precision = "bf16" if any("bfloat16" in ast.unparse(c) for c in autocasts) and not scalers else "fp16"
-    if autocasts and not scalers and any(_device_type(c) == "cpu" for c in autocasts):
-        precision = "bf16"
-    condition = next((k.value for c in [*scalers, *autocasts] for k in c.keywords if k.arg == "enabled"), None)
-    if condition is None or (isinstance(condition, ast.Constant) and condition.value is True):
-        context.settings["mixed_precision"] = f'"{precision}"'
-    else:
-        context.settings["mixed_precision"] = f'"{precision}" if {ast.unparse(condition)} else "no"'
+def _may_be_off(context: Context, precision: Precision) -> bool:
+    return precision.optional or "bf16" in (precision.text or "")
 
 
-def _device_type(call: ast.Call) -> object:
-    nodes = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device_type")]
-    return nodes[0].value if nodes and isinstance(nodes[0], ast.Constant) else None
+def _unknown(context: Context, node: ast.AST) -> Finding:
+    return Finding(
+        source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
+        message="when mixed precision is on depends on something that is not known where the accelerator is made; it is always on now",
+        advice='pass the condition on: Accelerator(mixed_precision="fp16" if ... else "no")',
+    )  # fmt: skip
 
 
 def _autocasts(context: Context, autocasts: list[ast.Call]) -> Iterator[Edit | Finding]:
     for call in autocasts:
+        if context.in_model(call):
+            continue  # a region inside a model works as it is
         try:
             yield context.replace(ID, call, context.say("@accelerator@.autocast()", call), WHY)
         except Unreachable:
             yield out_of_reach(context, call)
 
 
-def _scaler_methods(context: Context) -> Iterator[Edit | Finding]:
-    for call, (base, name) in context.facts.methods.items():
-        if not any(context.facts.role(v) is Role.SCALER for v in base) or not isinstance(call.func, ast.Attribute):
-            continue
-        statement = context.facts.statement(call)
-        source = context.source(call)
-        if name in {"unscale_", "update"} and isinstance(statement, ast.Expr):
-            yield DeleteStatement(source=source, rule=ID, why="the accelerator does this", node=statement)
-        elif name == "step" and call.args:
-            extra = "".join(f", {{a{i}}}" for i in range(1, len(call.args)))[2:]
-            parts = {f"a{i}": a for i, a in enumerate(call.args)}
-            yield context.replace(ID, call, f"{{a0}}.step({extra})", WHY, **parts)
-        elif name in {"state_dict", "load_state_dict"}:
-            yield context.replace(ID, call.func.value, context.say("@accelerator@.scaler", call), WHY)
+def _scaler_options(context: Context, scalers: list[ast.Call]) -> Iterator[Finding]:
+    """Settings of the scaler, which the accelerator's does not have."""
+    for call in scalers:
+        given = [k for k in call.keywords if k.arg not in {"enabled", "device"}]
+        if given:
+            names = ", ".join(ast.unparse(k) for k in given)
+            yield Finding(
+                source=context.source(call), node=call, rule=ID, severity=Severity.WARNING,
+                message=f"the gradient scaler was made with {names}; the accelerator's has torch's defaults",
+                advice=f"make the accelerator with kwargs_handlers=[GradScalerKwargs({names})]",
+            )  # fmt: skip
