@@ -68,10 +68,14 @@ class _Entry:
 
     def __init__(self, share: Share, batch: Any) -> None:
         self.share = share
-        self.storages = [StorageWeakRef(leaf.untyped_storage()) for leaf in leaves(batch) if _has_storage(leaf)]
+        flat = type(batch) in (list, tuple) and all(map(torch.is_tensor, batch))
+        self.storages = [StorageWeakRef(leaf.untyped_storage()) for leaf in (batch if flat else leaves(batch)) if _has_storage(leaf)]
 
     def alive(self) -> bool:
-        return not self.storages or not all(storage.expired() for storage in self.storages)
+        for storage in self.storages:
+            if not storage.expired():
+                return True
+        return not self.storages
 
 
 class Run:
@@ -109,9 +113,9 @@ class Run:
 
     def use(self) -> None:
         """Note that a value is computed; a pass that holds several unused batches by then is fetched from ahead."""
+        self.prune()
         if not self._used:
             self._used = True
-            self.prune()
             self.prefetches = len(self.entries) > 1
 
     def prune(self) -> None:
@@ -165,6 +169,8 @@ class Tracker:
         if run is None or self._is_running_value(run, value):
             return None
         run.use()
+        if len(self.runs) == 1 == len(run.entries):
+            return run.entries[0].share
         entries = self._live()
         if not entries or _uniform(entries):
             return self._innermost_share()
@@ -227,7 +233,10 @@ class Tracker:
         return True
 
     def _innermost(self) -> Run | None:
-        return next((run for run in reversed(self.runs) if run.entries), self.ended)
+        for run in reversed(self.runs):
+            if run.entries:
+                return run
+        return self.ended
 
     def _innermost_share(self) -> Share | None:
         run = self._innermost()

@@ -102,4 +102,7 @@ def move_state(optimizer: Optimizer) -> None:
 
 
 def _count(optimizer: Optimizer) -> int:
-    return sum(len(group["params"]) for group in optimizer.param_groups)
+    count = 0
+    for group in optimizer.param_groups:
+        count += len(group["params"])
+    return count

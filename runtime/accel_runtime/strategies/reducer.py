@@ -31,29 +31,31 @@ class Bucket:
         self.reduction = reduction
         self.dormant = dormant
         self.ready: set[int] = set()
+        self.plain = True
         self.late = False
         self.work: Any = None
         self._flat: torch.Tensor | None = None
         self._wire: torch.Tensor | None = None
+        self._roll_call: torch.Tensor | None = None
         self._views: list[torch.Tensor] = []
 
     @property
     def full(self) -> bool:
         return len(self.ready) == len(self.parameters)
 
-    def mark(self, slot: int) -> None:
-        """Parameter `slot` has its gradient; a second time after the bucket has left makes it leave again."""
+    def mark(self, slot: int, plain: bool) -> None:
+        """Parameter `slot` has its gradient (`plain`: a strided one); once more after the bucket has left: it leaves again."""
         self.late = self.late or self.work is not None
+        self.plain = self.plain and plain
         self.ready.add(slot)
 
-    @torch.no_grad()
     def launch(self) -> None:
         """Send the gradients as they stand; a missing one counts as zero and answers the roll call with zero."""
-        flat = self._buffer()
+        flat = self._flat if self._flat is not None else self._make_buffer()
         gradients = [p.grad for p in self.parameters]
-        if all(g is not None and g.layout is torch.strided for g in gradients):
+        if self.plain and len(self.ready) == len(gradients):
             torch._foreach_copy_(self._views, gradients)
-            self._roll_call().fill_(1)
+            self._roll_call.fill_(1)
         else:
             self._fill_partly(flat, gradients)
         flat.div_(self.reduction.size)
@@ -63,7 +65,6 @@ class Bucket:
         self.work = self.reduction.group.allreduce([self._wire])
         self.late = False
 
-    @torch.no_grad()
     def finish(self) -> None:
         """Wait, and write the means back; a gradient which only other processes have appears, one that none has stays None."""
         if self.late:
@@ -71,10 +72,9 @@ class Bucket:
             self.launch()
         self.work.wait()
         if self.reduction.compression is not None:
-            flat = self._buffer()
-            (torch.view_as_real(flat) if flat.is_complex() else flat).copy_(self._wire)
+            (torch.view_as_real(self._flat) if self._flat.is_complex() else self._flat).copy_(self._wire)
         gradients = [p.grad for p in self.parameters]
-        if all(g is not None and g.layout is torch.strided for g in gradients):
+        if self.plain and len(self.ready) == len(gradients):
             torch._foreach_copy_(gradients, self._views)
         else:
             self._write_partly(gradients)
@@ -85,19 +85,16 @@ class Bucket:
             self.work.wait()
             self.work = None
         self.late = False
+        self.plain = True
         self.ready.clear()
 
-    def _buffer(self) -> torch.Tensor:
-        if self._flat is None:
-            first = self.parameters[0]
-            sizes = [p.numel() for p in self.parameters]
-            self._flat = torch.empty(sum(sizes) + len(sizes), dtype=first.dtype, device=first.device)
-            parts = self._flat.split([*sizes, len(sizes)])
-            self._views = [part.view(p.shape) for part, p in zip(parts, self.parameters, strict=False)]
+    def _make_buffer(self) -> torch.Tensor:
+        first = self.parameters[0]
+        sizes = [p.numel() for p in self.parameters]
+        self._flat = torch.empty(sum(sizes) + len(sizes), dtype=first.dtype, device=first.device)
+        *parts, self._roll_call = self._flat.split([*sizes, len(sizes)])
+        self._views = [part.view(p.shape) for part, p in zip(parts, self.parameters, strict=True)]
         return self._flat
-
-    def _roll_call(self) -> torch.Tensor:
-        return self._buffer()[-len(self.parameters) :]
 
     def _fill_partly(self, flat: torch.Tensor, gradients: list[torch.Tensor | None]) -> None:
         flat.zero_()
@@ -106,10 +103,10 @@ class Bucket:
             if gradient is not None:
                 view.copy_(gradient if gradient.layout is torch.strided else gradient.to_dense())
             present.append(float(gradient is not None))
-        self._roll_call().copy_(torch.tensor(present))
+        self._roll_call.copy_(torch.tensor(present))
 
     def _write_partly(self, gradients: list[torch.Tensor | None]) -> None:
-        produced = self._roll_call().abs().tolist()
+        produced = self._roll_call.abs().tolist()
         for parameter, gradient, view, count in zip(self.parameters, gradients, self._views, produced, strict=True):
             if gradient is not None and gradient.layout is not torch.strided:
                 parameter.grad = view.to_sparse(gradient.sparse_dim())
@@ -143,6 +140,7 @@ class GradientReducer:
             self.reduction.begin()
         self.active = True
 
+    @torch.no_grad()
     def finish(self) -> None:
         """Reduce what the backward has not completed, and wait for everything."""
         for bucket in self.buckets:
@@ -175,8 +173,8 @@ class GradientReducer:
                 return
             if not self.active or reduction.backward() is None:
                 self.begin()
-            bucket.mark(slot)
-            if len(bucket.ready) == full and reduction.overlap:
+            bucket.mark(slot, parameter.grad.layout is torch.strided)
+            if len(bucket.ready) == full and len(reduction.reducers) == 1:
                 self._launch_full()
 
         return on_gradient
@@ -190,7 +188,9 @@ class GradientReducer:
 
         return on_gradient
 
+    @torch.no_grad()
     def _launch_full(self) -> None:
+        """Send what is full and next in order. With several models the order may differ between processes: all wait for the end."""
         while self._next < len(self.buckets) and self.buckets[self._next].full:
             if self.buckets[self._next].work is None:
                 self.buckets[self._next].launch()
@@ -210,11 +210,6 @@ class Reduction:
         self.aside: dict[int, torch.Tensor | None] | None = None
         self.backward: Callable[[], _Backward | None] = lambda: None
         self._known: dict[int, torch.Tensor] = {}
-
-    @property
-    def overlap(self) -> bool:
-        """With several models the order in which they fill may differ between processes: then all wait for the end."""
-        return len(self.reducers) == 1
 
     def unknown(self, parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
         """Those parameters which no reducer has, each once."""
