@@ -194,7 +194,7 @@ class Calls:
         return result
 
     def call_made(self, target: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
-        if target.role is Role.MODEL or target.detail.startswith("model."):
+        if self.facts.role(target) is Role.MODEL or target.detail.startswith("model."):
             self.note_forward(target, node, args, frame)
             return self.model_output(args)
         if target.role is Role.CRITERION:

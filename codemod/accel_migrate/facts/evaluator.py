@@ -165,7 +165,7 @@ class Evaluator:
         return UNKNOWN
 
     def on_Tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: Frame) -> Values:
-        box = Box(node)
+        box = self.box(node)
         for i, element in enumerate(node.elts):
             if isinstance(element, ast.Starred):
                 self.machine.write_heap(box, ANY, self.iterate(self.eval(element.value, frame), frame))
@@ -176,7 +176,7 @@ class Evaluator:
     on_List = on_Set = on_Tuple
 
     def on_Dict(self, node: ast.Dict, frame: Frame) -> Values:
-        box = Box(node)
+        box = self.box(node)
         for key, value in zip(node.keys, node.values, strict=True):
             values = self.eval(value, frame)
             if key is None:
@@ -298,6 +298,11 @@ class Evaluator:
                 found.add(value)
         return found
 
+    def box(self, site: ast.AST) -> Box:
+        """The container written at `site`, here."""
+        loops = self.machine.loader_loops
+        return Box(site, loops[-1].node if loops else None)
+
     def _deep(self, values: Values) -> Values:
         found = set(values)
         for value in values:
@@ -316,7 +321,7 @@ class Evaluator:
             self.machine.assign(generator.target, self.iterate(iterated, inner), inner, self._statement(node))  # type: ignore[arg-type]
             for condition in generator.ifs:
                 self.test(condition, inner)
-        box = Box(node)
+        box = self.box(node)
         if isinstance(node, ast.DictComp):
             self.eval(node.key, inner)
             values = self.eval(node.value, inner)
@@ -411,6 +416,14 @@ class Evaluator:
 
     def on_Call(self, node: ast.Call, frame: Frame) -> Values:
         return self.calls.call(node, frame)
+
+    def decorate(self, decorator: ast.expr, decorated: Values, frame: Frame) -> None:
+        """A decorator of the project is run for its effects (a registry keeps what it is given); the name keeps its value."""
+        for value in self.eval(decorator, frame):
+            if isinstance(value, Function):
+                bound = frozenset({value.receiver}) if value.receiver is not None else None
+                env = self.machine.function_env(value.node, [decorated], {}, bound)
+                self.machine.run_function(value.node, value.scope, env, value.receiver)
 
     def test(self, node: ast.expr, frame: Frame) -> None:
         """A condition: a local value in it sends the processes different ways."""

@@ -88,12 +88,12 @@ class Library:
             self.machine.write_heap(wrapper, "sources", values)
         elements = [self.evaluator.iterate(values, frame) for values in args.positional] or [self.evaluator.iterate(args.get(0, "iterable"), frame)]
         if name == "enumerate":
-            box = Box(node)
+            box = self.evaluator.box(node)
             self.machine.write_heap(box, 0, UNKNOWN)
             self.machine.write_heap(box, 1, elements[0])
             self.machine.write_heap(wrapper, "yields", frozenset({box}))
         elif name == "zip":
-            box = Box(node)
+            box = self.evaluator.box(node)
             for i, values in enumerate(elements):
                 self.machine.write_heap(box, i, values)
             self.machine.write_heap(wrapper, "yields", frozenset({box}))
@@ -347,7 +347,7 @@ class Library:
         if name == "values":
             return frozenset({box})
         if name == "items":
-            pair = Box(node)
+            pair = self.evaluator.box(node)
             self.machine.write_heap(pair, 1, self.evaluator._all_elements(box))
             wrapper = Made(Role.OBJECT, node, "iter:items")
             self.machine.write_heap(wrapper, "yields", frozenset({pair}))

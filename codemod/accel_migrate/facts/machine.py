@@ -140,13 +140,17 @@ class Machine:
                 self.evaluator.eval(child, frame)
 
     def do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
+        self.note_defaults(node, frame)
+        function = frozenset({Function(node, self.facts.scopes[node])})
+        self.write_name(node.name, function, frame)
         for decorator in node.decorator_list:
-            self.evaluator.eval(decorator, frame)
-        for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]:
-            self.write_heap(default, "default", self.evaluator.eval(default, frame))
-        self.write_name(node.name, frozenset({Function(node, self.facts.scopes[node])}), frame)
+            self.evaluator.decorate(decorator, function, frame)
 
     do_AsyncFunctionDef = do_FunctionDef
+
+    def note_defaults(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
+        for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]:
+            self.write_heap(default, "default", self.evaluator.eval(default, frame))
 
     def do_ClassDef(self, node: ast.ClassDef, frame: Frame) -> None:
         bases: list[str | ast.ClassDef] = []
@@ -160,8 +164,12 @@ class Machine:
         self.write_name(node.name, frozenset({cls}), frame)
         inner = Frame(self.facts.scopes[node])
         for statement in node.body:
-            if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.note_defaults(statement, inner)
+            else:
                 self.block([statement], inner)
+        for decorator in node.decorator_list:
+            self.evaluator.decorate(decorator, frozenset({cls}), frame)
         for name, values in inner.env.items():
             self.write_heap(cls, name, values)
 

@@ -119,6 +119,8 @@ class Box:
     """A tuple, list or dict written at `site`; its elements stand in the heap."""
 
     site: ast.AST
+    loop: ast.AST | None = None
+    """The innermost loop over a loader in which it is made: a helper's lists for training and for evaluation are apart."""
 
 
 @dataclass(frozen=True)

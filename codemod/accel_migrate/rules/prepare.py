@@ -18,11 +18,13 @@ from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.rules.backward import out_of_reach
+from accel_migrate.side_effects import runs_models
 
 ID = "prepare"
 TITLE = "Prepare models, optimizers, loaders and schedulers"
 WHY = "prepared objects are cut, synchronised and moved by the accelerator"
 ORDER = (Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER)
+RUNNABLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.With, ast.If, ast.Try)
 
 
 @dataclass(eq=False)
@@ -83,7 +85,25 @@ def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:
         variable.sites |= sites
         if all(b.statement is not binding.statement for b in variable.bindings):
             variable.bindings.append(binding)
-    return list(found.values())
+    return _without_results(context, list(found.values()))
+
+
+def _without_results(context: Context, variables: list[Variable]) -> list[Variable]:
+    """`model = train(model)` binds what was made (and must be prepared) before: such bindings make nothing."""
+    made = {id(v): [b for b in v.bindings if not _is_run(context, b.statement)] for v in variables}
+    elsewhere = {site for v in variables if made[id(v)] for b in made[id(v)] for site in (x.site for x in b.values if isinstance(x, Made | Instance))}
+    kept = []
+    for variable in variables:
+        if variable.sites <= elsewhere:
+            variable.bindings = made[id(variable)]
+        if variable.bindings:
+            kept.append(variable)
+    return kept
+
+
+def _is_run(context: Context, statement: ast.stmt) -> bool:
+    """Whether `statement` is an assignment that runs models."""
+    return isinstance(statement, ast.Assign | ast.AnnAssign) and runs_models(context.facts, statement)
 
 
 def _choose(context: Context, variables: list[Variable], wanted: dict[ast.AST, Role]) -> list[Variable]:
@@ -135,7 +155,8 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
     for variable in group:
         block = _block_for(context, container, variable)
         blocks.setdefault(id(block), (block, []))[1].append(variable)
-    for block, variables in blocks.values():
+    waves = [(block, wave) for block, variables in blocks.values() for wave in _waves(context, block, variables)]
+    for block, variables in waves:
         anchor = _anchor(context, block, variables)
         names = ", ".join(v.text for role in ORDER for v in variables if v.role is role)
         try:
@@ -148,6 +169,17 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
         if indent + len(template) > 100 and "," in names:
             template = f"{names} = {call}(\n    {names}\n)"
         yield InsertAfter(source=context.source(anchor), rule=ID, why=WHY, node=anchor, template=template)
+
+
+def _waves(context: Context, block: list[ast.stmt], variables: list[Variable]) -> list[list[Variable]]:
+    """`variables` in groups: what is used to run models before the others are made is prepared before that."""
+    runs = [i for i, statement in enumerate(block) if isinstance(statement, RUNNABLE) and runs_models(context.facts, statement)]
+    waves: dict[int, list[Variable]] = defaultdict(list)
+    for variable in variables:
+        statements = {id(b.statement) for b in variable.bindings}
+        made = max((i for i, s in enumerate(block) if any(id(n) in statements for n in ast.walk(s))), default=0)
+        waves[sum(run < made for run in runs)].append(variable)
+    return [waves[key] for key in sorted(waves)]
 
 
 def _block_for(context: Context, container: ast.AST, variable: Variable) -> list[ast.stmt]:
