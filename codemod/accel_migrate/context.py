@@ -42,6 +42,16 @@ class Context:
         self.needs: list[ast.expr] = []
         """Expressions of the script that those arguments read."""
 
+    def reaches_training(self) -> bool:
+        """Whether the accelerator can be had at every backward pass and evaluation loop."""
+        places: list[ast.AST] = [b.call for b in self.facts.backwards.values() if b.with_loader]
+        try:
+            for place in (*places, *self.facts.gathers):
+                self.accelerator(place)
+        except Unreachable:
+            return False
+        return True
+
     def source(self, node: ast.AST) -> Source:
         return self.facts.source(node)
 

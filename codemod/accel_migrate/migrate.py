@@ -9,9 +9,10 @@ from accel_migrate.context import Context
 from accel_migrate.dialects import DIALECTS
 from accel_migrate.edits import AddImport, DropImportIfUnused, Edit
 from accel_migrate.facts.facts import Facts
-from accel_migrate.facts.home import find_home
+from accel_migrate.facts.home import possible_homes
 from accel_migrate.facts.interpret import gather_facts
 from accel_migrate.gate import objection
+from accel_migrate.places import line_of
 from accel_migrate.plan import Plan, make_plan
 from accel_migrate.project import Project
 from accel_migrate.refusals import reason_to_refuse
@@ -34,13 +35,28 @@ def _migrate(project: Project, options: Options) -> Result:
     refusal = reason_to_refuse(facts)
     if refusal is not None:
         return Result(project, refusal.status, refusal.reason, findings=refusal.findings, explanation=explain(facts))
-    home = find_home(facts)
-    assert home is not None
-    context = Context(facts, options, DIALECTS[options.target], home)
+    context = _context(facts, options)
+    if context is None:
+        return Result(project, "refused", "no optimizer or model found: nothing says what is trained", explanation=explain(facts))
     plan = _without_suppressed(make_plan(context, options), facts.sources)
+    unreached = next((f for f in plan.findings if f.rule == "out-of-reach"), None)
+    if unreached is not None:
+        reason = f"the accelerator cannot be passed to {unreached.source.path}:{line_of(unreached)}: the callers of that function are not all known"
+        return Result(project, "refused", reason, findings=[f for f in plan.findings if f.rule == "out-of-reach"], explanation=explain(facts))
     changes = [FileChange(source, after, edits) for source, edits, after in _rewritten(plan)]
     status = "changed" if changes else "unchanged"
     return Result(project, status, "" if changes else "nothing to change", changes, plan.findings, [], context.notes, explain(facts))
+
+
+def _context(facts: Facts, options: Options) -> Context | None:
+    """The context with the first home from which all training is reached, or the most natural one."""
+    first = None
+    for home in possible_homes(facts):
+        context = Context(facts, options, DIALECTS[options.target], home)
+        if context.reaches_training():
+            return Context(facts, options, DIALECTS[options.target], home)
+        first = first or Context(facts, options, DIALECTS[options.target], home)
+    return first
 
 
 def _without_suppressed(plan: Plan, sources: list[Source]) -> Plan:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from accel_migrate.edits import Finding
 from accel_migrate.facts import catalog
 from accel_migrate.facts.classes import ancestry
-from accel_migrate.facts.distributed import is_distributed, spawns
+from accel_migrate.facts.distributed import spawns
 from accel_migrate.facts.facts import Facts
 from accel_migrate.result import Status
 
@@ -32,8 +32,8 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     framework = _framework(facts, imported)
     if framework is not None:
         return framework
-    if is_distributed(facts) and spawns(facts) is not None:
-        return Refusal("refused", "it starts its own processes with torch.multiprocessing.spawn: call the worker once and start the script with torchrun, then migrate it")
+    if spawns(facts) is not None:
+        return Refusal("refused", "it starts its own training processes (torch.multiprocessing): call the worker once, start the script with torchrun, then migrate it")
     if not facts.backwards:
         return Refusal("refused", "no training loop found: nothing calls backward()")
     if not any(b.with_loader for b in facts.backwards.values()):

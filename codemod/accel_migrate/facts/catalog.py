@@ -58,6 +58,13 @@ WRITERS = {
     "torch.utils.tensorboard.writer.SummaryWriter",
     "tensorboardX.SummaryWriter",
 }
+IDENTITIES = {"torch.autograd.Variable", "torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"}
+"""Functions that hand on their first argument."""
+TENSOR_MAKERS = {
+    "torch.Tensor", "torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy", "torch.FloatTensor", "torch.LongTensor",
+    "torch.cuda.FloatTensor", "torch.cuda.LongTensor", "torch.DoubleTensor", "torch.cuda.DoubleTensor",
+}  # fmt: skip
+"""Constructors of tensors from values or (those with capitals) from sizes."""
 DEEP_COPIES = {"copy.deepcopy", "copy.copy"}
 BATCH_WRAPPERS = {"enumerate", "zip", "iter", "reversed", "itertools.chain", "itertools.cycle", "itertools.islice", *PROGRESS_BARS}
 
@@ -74,7 +81,10 @@ MODEL_BASES = {
 LIGHTNING_PREFIXES = ("pytorch_lightning", "lightning", "lightning_fabric")
 HF_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.")
 
-RANDOM_DRAWS = {"torch.randn", "torch.rand", "torch.randint", "torch.normal"}
+RANDOM_DRAWS = {
+    "torch.randn", "torch.rand", "torch.randint", "torch.normal", "numpy.random.rand", "numpy.random.randn", "numpy.random.random",
+    "numpy.random.random_sample", "numpy.random.normal", "numpy.random.uniform", "numpy.random.randint", "numpy.random.beta",
+}  # fmt: skip
 RANDOM_LIKES = {"torch.randn_like", "torch.rand_like", "torch.randint_like"}
 BATCH_PERMUTATIONS = {"torch.randperm", "numpy.random.permutation"}
 
@@ -96,7 +106,13 @@ KEEPS_SPREAD = {
     "exp", "flatten", "float", "half", "int", "long", "reshape", "requires_grad_", "squeeze", "to", "type", "type_as",
     "unsqueeze", "view", "view_as", "mul_", "div_", "mul", "div", "add", "add_", "sub", "neg", "astype", "round", "copy",
 }  # fmt: skip
+TENSOR_FACTS = {"dtype", "device", "ndim", "requires_grad", "is_cuda", "layout", "itemsize", "grad_fn", "is_leaf"}
+"""Attributes of a tensor which say nothing of its rows."""
 NONLINEAR = {"sqrt", "exp", "log", "pow", "square", "rsqrt", "reciprocal", "log10", "log2", "tanh", "sigmoid"}
+
+
+ANY_MEMBER = "*"
+"""Last part of the name of a module's member that is chosen while the program runs: `getattr(torch.optim, name)`."""
 
 
 def role_of(name: str) -> Role | None:
@@ -134,6 +150,8 @@ def _role_by_pattern(name: str) -> Role | None:
         "transformers.optimization.get_"
     ):
         return Role.SCHEDULER
+    if last == ANY_MEMBER and package in {"torch.optim", "torch.optim.lr_scheduler"}:
+        return Role.OPTIMIZER if package == "torch.optim" else Role.SCHEDULER
     if last[:1].isupper() and (package.startswith(("torch.optim", "torch_optimizer", "bitsandbytes.optim", "apex.optimizers")) or name == "transformers.AdamW"):
         return Role.OPTIMIZER
     if name.startswith(MODEL_FACTORY_PREFIXES) or (package.startswith("transformers") and last in {"from_pretrained", "from_config"} and "Model" in package):

@@ -6,8 +6,14 @@ import ast
 
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.values import Function
 
 INIT = {"torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group"}
+
+STARTERS = {
+    "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch.multiprocessing.Process",
+    "multiprocessing.Process", "torch.multiprocessing.spawn.spawn",
+}  # fmt: skip
 
 
 def process_group_calls(facts: Facts) -> list[ast.Call]:
@@ -20,8 +26,14 @@ def is_distributed(facts: Facts) -> bool:
 
 
 def spawns(facts: Facts) -> ast.Call | None:
-    """The call with which the program starts its own processes."""
-    return next((c for c, name in facts.external.items() if name in {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}), None)
+    """The call with which the program always starts its own training processes."""
+    training = {facts.function(b.call) for b in facts.backwards.values()}
+    for call, name in facts.external.items():
+        if name in STARTERS and not _is_optional(facts, call):
+            handed = [v.node for a in (*call.args, *(k.value for k in call.keywords)) for v in facts.of(a) if isinstance(v, Function)]
+            if any(f in training or _reaches(facts, f, set(facts.backwards), set()) for f in handed):
+                return call
+    return None
 
 
 def _is_optional(facts: Facts, call: ast.Call) -> bool:

@@ -103,6 +103,8 @@ class Evaluator:
                 return frozenset({Made(Role.SHAPE, value_site(node), "shape")})
             if value.output and name == "loss":
                 return ops.local(Spread.MEAN, frozenset({value}))
+            if name in catalog.TENSOR_FACTS:
+                return UNKNOWN
             return frozenset({value}) if value.spread is Spread.SHARD or name in {"data", "T", "real", "grad"} else UNKNOWN
         del machine
         return UNKNOWN

@@ -26,7 +26,7 @@ class Library:
     # -- functions ----------------------------------------------------------------------------------
     def call(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         self.calls._note_closures(args)
-        if name in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL | {"torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"} | catalog.DEEP_COPIES:
+        if name in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL | catalog.IDENTITIES | catalog.DEEP_COPIES:
             return args.get(0, "module")
         role = catalog.role_of(name)
         if role is not None:
@@ -186,11 +186,15 @@ class Library:
     def tensor_function(self, name: str, last: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         inputs = [self.evaluator._deep(v) for v in args.all()]
         first = inputs[0] if inputs else UNKNOWN
-        if name in catalog.RANDOM_DRAWS and Spread.COUNT in set().union(*map(ops.spreads, inputs), set()):
+        shaped = any(Spread.COUNT in ops.spreads(v) or made(v, Role.SHAPE) for v in inputs)
+        if name in catalog.RANDOM_DRAWS and shaped:
+            return frozenset({Local(Spread.SHARD)})
+        if name in catalog.TENSOR_MAKERS and not shaped:
+            return _strongest(inputs)
+        if name in catalog.TENSOR_MAKERS:
             return frozenset({Local(Spread.SHARD)})
         if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "randperm", "tensor"}:
-            counts = any(Spread.COUNT in ops.spreads(v) for v in inputs)
-            return frozenset({Local(Spread.SHARD)}) if counts else UNKNOWN
+            return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
             return _strongest(inputs)
         if Spread.SHARD in ops.spreads(first) or not locals_of(first):

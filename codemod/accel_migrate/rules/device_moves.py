@@ -6,6 +6,7 @@ Other moves name the accelerator's device instead of CUDA.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from accel_migrate.context import Context
@@ -15,6 +16,7 @@ from accel_migrate.facts.values import Literal, Role, Values
 
 ID = "device-moves"
 TITLE = "Leave moving models and batches to the accelerator"
+DEVICE_NAME = re.compile(r"(^|_)(device|dev|gpu|cuda|rank)(_?ids?)?$")
 WHY = "prepared models and batches are on the accelerator's device already"
 
 
@@ -29,18 +31,36 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     gone = removed | set(context.calls_of(*catalog.DATA_PARALLEL))
     for call in removed:
         yield from _drop(context, call, gone)
+    yield from _equal_branches(context, gone)
     for call in context.calls_of("torch.cuda.set_device"):
         statement = context.facts.statement(call)
         yield DeleteStatement(source=context.source(call), rule=ID, why="the accelerator picks the device", node=statement)
 
 
+def _equal_branches(context: Context, gone: set[ast.Call]) -> Iterator[Edit]:
+    """`x.cuda() if use_cuda else x` is `x` once the move is gone."""
+    for _, node in context.facts.nodes(ast.IfExp):
+        assert isinstance(node, ast.IfExp)
+        moved = any(n in gone for branch in (node.body, node.orelse) for n in ast.walk(branch))
+        if moved and ast.unparse(_still(node.body, gone)) == ast.unparse(_still(node.orelse, gone)):
+            yield context.replace(ID, node, "{x}", WHY, x=node.orelse)
+
+
+def _still(value: ast.expr, gone: set[ast.Call]) -> ast.expr:
+    """What is left of `value` when the calls around it are gone."""
+    while isinstance(value, ast.Call) and value in gone:
+        moved = isinstance(value.func, ast.Attribute) and value.func.attr in {"to", "cuda"}
+        value = value.func.value if moved else value.args[0]  # type: ignore[attr-defined]
+    return value
+
+
 def _handled(context: Context, base: Values) -> bool:
     """Whether everything in `base` is a prepared model, or comes out of a prepared loader as it is."""
     facts = context.facts
-    known = [v for v in base if facts.role(v) is Role.MODEL or hasattr(v, "spread")]
-    if not known or len(known) < len([v for v in base if not isinstance(v, Literal)]):
     if Role.LOADER in context.left_out and any(hasattr(v, "spread") for v in base):
         return False
+    known = [v for v in base if facts.role(v) is Role.MODEL or hasattr(v, "spread")]
+    if not known or len(known) < len([v for v in base if not isinstance(v, Literal)]):
         return False
     return all(v.host if hasattr(v, "spread") else v.site in context.trained for v in known)  # type: ignore[union-attr]
 
@@ -51,8 +71,9 @@ def _names_device(context: Context, call: ast.Call) -> bool:
     for node in candidates:
         if context.facts.has_role(node, Role.DEVICE):
             return not (isinstance(node, ast.Constant) and node.value == "cpu")
-        text = ast.unparse(node).lower()
-        if isinstance(node, ast.Name | ast.Attribute) and ("device" in text or text in {"dev", "gpu", "args.gpu"}):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        numbered = any(isinstance(v, Literal) and type(v.value) is int for v in context.facts.of(node))
+        if numbered or DEVICE_NAME.search(name.lower()):
             return True
     return False
 
@@ -92,10 +113,10 @@ def _becomes_identity(statement: ast.stmt, removed: set[ast.Call]) -> bool:
 def _same(target: ast.expr, value: ast.expr, removed: set[ast.Call]) -> bool:
     if isinstance(value, ast.DictComp | ast.ListComp):
         return _copies(target, value, removed)
-    while isinstance(value, ast.Call) and value in removed:
-        moved = isinstance(value.func, ast.Attribute) and value.func.attr in {"to", "cuda"}
-        value = value.func.value if moved else value.args[0]  # type: ignore[attr-defined]
-    return ast.unparse(target) == ast.unparse(value)
+    kept = _still(value, removed)
+    if isinstance(kept, ast.IfExp) and ast.unparse(_still(kept.body, removed)) == ast.unparse(_still(kept.orelse, removed)):
+        kept = _still(kept.orelse, removed)
+    return ast.unparse(target) == ast.unparse(kept)
 
 
 def _copies(target: ast.expr, value: ast.DictComp | ast.ListComp, removed: set[ast.Call]) -> bool:

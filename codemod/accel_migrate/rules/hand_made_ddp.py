@@ -72,7 +72,7 @@ def _call(context: Context, call: ast.Call, name: str) -> Iterator[Edit | Findin
         yield context.replace(ID, call, context.say(STATEMENTS[name], call), WHY)
     elif name == "torch.distributed.all_reduce" and alone:
         yield from _reduce(context, call, statement)
-    elif name == "int" and (variable := _environment(call)) is not None:
+    elif name == "int" and not _picks_device(context, call) and (variable := _environment(call)) is not None:
         yield context.replace(ID, call, context.say(f"@accelerator@.{VARIABLES[variable]}", call), WHY)
 
 
@@ -82,6 +82,12 @@ def _unwrap(context: Context, call: ast.Call, statement: ast.stmt) -> Iterator[E
         yield DeleteStatement(source=context.source(call), rule=ID, why=WHY, node=statement)
     else:
         yield context.replace(ID, call, "{x}", WHY, x=model)
+
+
+def _picks_device(context: Context, call: ast.Call) -> bool:
+    """Whether `call` is the argument of `set_device`, a statement that goes."""
+    parent = context.facts.parents[call]
+    return isinstance(parent, ast.Call) and context.facts.external.get(parent) == "torch.cuda.set_device"
 
 
 def _environment(call: ast.Call) -> str | None:

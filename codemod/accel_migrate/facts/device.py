@@ -1,0 +1,138 @@
+"""Where a script chooses its device, and under which condition it stays on the CPU."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from accel_migrate.facts import catalog
+from accel_migrate.facts.classes import role_of_class
+from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.values import Made, Role
+
+
+@dataclass(eq=False)
+class DeviceChoice:
+    """A statement which chooses a device: `device = torch.device(...)`, or an `if` whose branches do nothing else."""
+
+    statement: ast.stmt
+    target: ast.expr
+    value: ast.expr
+    scope: Scope
+
+
+def device_choices(facts: Facts) -> list[DeviceChoice]:
+    """Every statement that chooses a device, in the order of execution, each once."""
+    found: dict[ast.stmt, DeviceChoice] = {}
+    for binding in facts.bindings:
+        statement = binding.statement
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.targets[0] is not binding.target:
+            continue
+        if chooses_device(facts, statement.value) and not in_model_class(facts, binding.scope):
+            outer = _whole_choice(facts, statement)
+            if outer not in found:
+                found[outer] = DeviceChoice(outer, binding.target, statement.value, binding.scope)
+    return list(found.values())
+
+
+def chooses_device(facts: Facts, value: ast.expr) -> bool:
+    """Whether `value` makes a device, and is not just another name for one."""
+    sites = [v.site for v in facts.of(value) if isinstance(v, Made) and v.role is Role.DEVICE]
+    inside = {id(node) for node in ast.walk(value)}
+    if not any(id(site) in inside for site in sites):
+        return False
+    return isinstance(value, ast.Call | ast.IfExp | ast.Constant | ast.JoinedStr | ast.BoolOp)
+
+
+def _whole_choice(facts: Facts, statement: ast.stmt) -> ast.stmt:
+    """The outermost `if`/`elif`/`else` around `statement` whose every leaf assigns the same target a device."""
+    target = ast.unparse(statement.targets[0])  # type: ignore[attr-defined]
+    outer = statement
+    while isinstance(parent := facts.parents[outer], ast.If) and _only_chooses(parent, target):
+        outer = parent
+    return outer
+
+
+def _only_chooses(node: ast.If, target: str) -> bool:
+    for inner in (*node.body, *node.orelse):
+        if isinstance(inner, ast.If):
+            if not _only_chooses(inner, target):
+                return False
+        elif isinstance(inner, ast.Assign) and ast.unparse(inner.targets[0]) == target:
+            continue
+        elif not (isinstance(inner, ast.Expr) and _is_notice(inner.value)):
+            return False
+    return True
+
+
+def _is_notice(value: ast.expr) -> bool:
+    """Settings of a backend or of the current device, which need no branch of their own."""
+    if not isinstance(value, ast.Call):
+        return False
+    name = ast.unparse(value.func)
+    return name.startswith("torch.backends.") or name.endswith((".set_device", ".set_device_index"))
+
+
+def wants_cpu(facts: Facts, choice: DeviceChoice) -> str:
+    """The condition under which the script stays on the CPU although there is an accelerator; empty if there is none.
+
+    `torch.device("cuda" if torch.cuda.is_available() and not args.no_cuda else "cpu")` gives `args.no_cuda`.
+    """
+    test = _test_of(choice)
+    if test is not None:
+        terms = _terms(facts, test, choice.scope, set())
+        return " or ".join(dict.fromkeys(terms))
+    value = choice.value
+    argument = value.args[0] if isinstance(value, ast.Call) and value.args else None
+    if isinstance(argument, ast.Attribute | ast.Name) and not facts.has_role(argument, Role.DEVICE):
+        return f'{ast.unparse(argument)} == "cpu"'
+    return ""
+
+
+def _test_of(choice: DeviceChoice) -> ast.expr | None:
+    if isinstance(choice.statement, ast.If):
+        return choice.statement.test
+    for node in ast.walk(choice.value):
+        if isinstance(node, ast.IfExp):
+            return node.test
+    return None
+
+
+def _terms(facts: Facts, test: ast.expr, scope: Scope, seen: set[str]) -> list[str]:
+    """The user's own conditions in `test`, each as the condition for staying on the CPU."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return [term for value in test.values for term in _terms(facts, value, scope, seen)]
+    if asks_for_devices(facts, test):
+        return []
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return [ast.unparse(test.operand)]
+    definition = _definition(facts, test, scope)
+    if definition is not None and ast.unparse(test) not in seen and _mentions_availability(facts, definition):
+        return _terms(facts, definition, scope, seen | {ast.unparse(test)})
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot | ast.NotEq):
+        return [ast.unparse(test).replace(" is not ", " is ").replace(" != ", " == ")]
+    return [f"not {ast.unparse(test)}" if isinstance(test, ast.Name | ast.Attribute | ast.Call) else f"not ({ast.unparse(test)})"]
+
+
+def asks_for_devices(facts: Facts, test: ast.expr) -> bool:
+    """Whether `test` only asks whether there are devices."""
+    if isinstance(test, ast.Compare):
+        return asks_for_devices(facts, test.left)
+    return isinstance(test, ast.Call) and (facts.external.get(test, "") or ast.unparse(test.func)) in catalog.AVAILABILITY
+
+
+def _mentions_availability(facts: Facts, value: ast.expr) -> bool:
+    return any(isinstance(n, ast.Call) and asks_for_devices(facts, n) for n in ast.walk(value))
+
+
+def _definition(facts: Facts, test: ast.expr, scope: Scope) -> ast.expr | None:
+    """The one expression that is assigned to the name or attribute `test` in its function."""
+    text = ast.unparse(test)
+    found = [n.value for n in ast.walk(scope.node) if isinstance(n, ast.Assign) and len(n.targets) == 1 and ast.unparse(n.targets[0]) == text]
+    return found[0] if len(found) == 1 and isinstance(test, ast.Name | ast.Attribute) else None
+
+
+def in_model_class(facts: Facts, scope: Scope) -> bool:
+    cls = scope.enclosing_class
+    return cls is not None and isinstance(cls.node, ast.ClassDef) and role_of_class(facts, cls.node) in {Role.MODEL, Role.CRITERION}
