@@ -73,15 +73,16 @@ def test_the_tool_changes_nothing_in_its_own_output(after: Callable[[str, str], 
     assert (again.returncode, (migrated.folder / "before.py").read_bytes()) == (DONE, text), again.stdout
 
 
-@pytest.mark.parametrize("by", ["hand", "tool"])
+@pytest.mark.parametrize(("by", "relative"), [("hand", 0.5), ("tool", 1e-4)])
 def test_handmade_ddp_keeps_its_lines_and_keys(
-    runner: ForkingRunner, run_once: RunOnce, after: Callable[[str, str], Job], by: str
+    runner: ForkingRunner, run_once: RunOnce, after: Callable[[str, str], Job], by: str, relative: float
 ) -> None:
-    """The order of its samples differs from that of a DistributedSampler, so its losses agree in distribution only."""
+    """The tool keeps the DistributedSampler, and with it the order of the samples. Done by hand without it, the losses
+    agree in distribution only: those of the original spread from 1.25 to 1.76 over seeds of its sampler."""
     original = run_once(job("handmade_ddp", "before.py"), 2)
     got = runner.run(after("handmade_ddp", by), 2)
     assert original.succeeded and got.succeeded, got.errors
-    assert compare_lines(original.lines, got.lines, relative=0.25).reasons == []
+    assert compare_lines(original.lines, got.lines, relative=relative).reasons == []
     assert load_saved(got.folder / "ddp.pt").keys() == load_saved(original.folder / "ddp.pt").keys()
 
 
