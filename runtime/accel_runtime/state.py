@@ -86,6 +86,8 @@ class PartialState(_Shared, ProcessControl):
             self.backend = self.world.backend
             self.debug = worlds.flag("ACCELERATE_DEBUG_MODE")
             self.fork_launched = worlds.flag("FORK_LAUNCHED")
+        elif cpu:
+            World.from_environment(cpu)  # an error if this process trains on something else
 
     def __repr__(self) -> str:
         backend = f"  Backend: {self.backend}" if self.backend else ""
@@ -123,10 +125,10 @@ class AcceleratorState(_Shared, ProcessControl):
 
     def __init__(self, mixed_precision: str | None = None, cpu: bool = False, _from_accelerator: bool = False, **kwargs: Any):
         self.__dict__ = self._shared_state
+        partial = PartialState(cpu, **kwargs)
         if self.initialized:
             _check_same_precision(self._mixed_precision, mixed_precision)
             return
-        partial = PartialState(cpu, **kwargs)
         self._mixed_precision = default_precision() if mixed_precision is None else check_precision(mixed_precision)
         self.world, self.distributed_type, self.backend = partial.world, partial.distributed_type, partial.backend
         self.fsdp_plugin = self.deepspeed_plugin = self.megatron_lm_plugin = self.dynamo_plugin = None
