@@ -49,7 +49,7 @@ def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: T
     layer._check_input_dim(x)
     share = tracker.share_of(x)
     counted = x[:0] if share is not None and share.borrowed else x
-    mean, variance, count = _global_statistics(counted.float(), world)
+    mean, variance, count = _global_statistics(_wide(counted), world)
     if counted.numel() <= counted.shape[1] and count <= 1:  # asked only where few are here: reading `count` waits for the device
         raise ValueError(f"Expected more than 1 value per channel when training, got {count:.0f} over all processes")
     if layer.track_running_stats:
@@ -58,13 +58,18 @@ def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: T
     scale = torch.rsqrt(variance + layer.eps)
     if layer.weight is not None:
         scale = scale * layer.weight
-    y = (x.float() - mean.view(shape)) * scale.view(shape)
+    y = (_wide(x) - mean.view(shape)) * scale.view(shape)
     if layer.bias is not None:
         y = y + layer.bias.view(shape)
     if y.requires_grad:
         # At weight zero the loss may send NaN (zero times infinity), which must not reach the other processes' statistics.
         y.register_hook(lambda gradient: gradient.masked_fill(gradient.isnan(), 0) if tracker.at_zero else None)
     return y.to(x.dtype)
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """`x` in the precision of its statistics: half precisions take them in float32, as torch does."""
+    return x if x.dtype == torch.float64 else x.float()
 
 
 def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
