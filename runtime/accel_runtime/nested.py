@@ -105,19 +105,24 @@ def concatenate(batches: list[Any], dim: int = 0) -> Any:
     Raises:
         ValueError: the batches differ in structure.
     """
-    first = batches[0]
+    return _join(batches, [find_batch_size(batch) for batch in batches], dim)
+
+
+def _join(parts: list[Any], rows: list[int | None], dim: int) -> Any:
+    """Join the same part of all batches; `rows` holds the size of each batch."""
+    first = parts[0]
     if isinstance(first, torch.Tensor):
-        return torch.cat([batch if batch.ndim else batch[None] for batch in batches], dim=dim)
-    if isinstance(first, (list, tuple)) and _lists_samples(batches):
-        joined = [sample for batch in batches for sample in batch]
-        return _rebuild_sequence(first, joined)
+        return torch.cat([part if part.ndim else part[None] for part in parts], dim=dim)
+    if isinstance(first, (list, tuple)) and _list_samples(parts, rows):
+        return _rebuild_sequence(first, [sample for part in parts for sample in part])
     if not is_container(first):
         return first
-    columns = [list(_parts(batch)) for batch in batches]
+    columns = [list(_parts(part)) for part in parts]
     if len({len(column) for column in columns}) > 1:
-        raise ValueError(f"cannot join batches of different structure: they have {[len(c) for c in columns]} entries in a {type(first).__name__}")
-    joined_parts = iter([concatenate(list(row), dim) for row in zip(*columns, strict=True)])
-    return _rebuild(first, lambda part: next(joined_parts), always=True)
+        counts = [len(column) for column in columns]
+        raise ValueError(f"cannot join batches of different structure: they have {counts} entries in a {type(first).__name__}")
+    joined = iter([_join(list(row), rows, dim) for row in zip(*columns, strict=True)])
+    return _rebuild(first, lambda part: next(joined), always=True)
 
 
 def _parts(data: Any) -> Iterator[Any]:
@@ -184,12 +189,12 @@ def _one_entry_per_sample(data: Any, rows: int) -> bool:
     return not any(_has_rows(part, rows) for element in data for part in ([element], _parts(element))[is_container(element)])
 
 
-def _lists_samples(batches: list[Any]) -> bool:
-    """Whether these sequences hold plain values or containers per sample, rather than one tensor per field."""
-    if any(hasattr(batch, "_fields") for batch in batches):
-        return False
-    elements = [element for batch in batches for element in batch]
-    return not any(isinstance(element, torch.Tensor) or is_container(element) for element in elements)
+def _list_samples(parts: list[Any], rows: list[int | None]) -> bool:
+    """Whether these sequences hold one entry per sample, rather than one tensor or container per field."""
+    if all(n is not None and _one_entry_per_sample(part, n) for part, n in zip(parts, rows, strict=True)):
+        return True
+    named = any(hasattr(part, "_fields") for part in parts)
+    return not named and not any(isinstance(e, torch.Tensor) or is_container(e) for part in parts for e in part)
 
 
 def _first_list_length(data: Any) -> int | None:

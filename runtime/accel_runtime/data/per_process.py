@@ -25,7 +25,7 @@ from ..state import GradientState
 from ..world import World
 from .face import LoaderFace, rebuild
 from .order import samplers, seed_sampler
-from .sources import Batches, Dispatched, Own, Share, Sharded, Source, Stream
+from .sources import Batches, Dispatched, Own, Sharded, Share, Source, Stream
 
 Hook = Callable[[], Any]
 
