@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
-from accel_migrate.facts.classes import find_method
+from accel_migrate.facts.classes import find_method, is_record
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.values import (
@@ -171,11 +171,19 @@ class Calls:
             self.facts.callees[node].add(init)
             env = self.machine.function_env(init, args.positional, args.keywords, frozenset({instance}))
             self.machine.run_function(init, self.facts.scopes[init], env, instance)
+        elif is_record(self.facts, cls.node):
+            self._fill_record(instance, args)
         if self.facts.role(instance) is Role.OPTIMIZER:
             self.library.note_optimized(instance, args)
         for i, values in enumerate(args.positional):
             self.machine.write_heap(instance, f"argument {i}", values)
         return frozenset({instance})
+
+    def _fill_record(self, record: Instance, args: Arguments) -> None:
+        """A dataclass or named tuple keeps its arguments under the names of its fields."""
+        fields = [s.target.id for s in record.cls.node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+        for name, values in [*zip(fields, args.positional, strict=False), *args.keywords.items()]:
+            self.machine.store_attribute(record, name, values)
 
     def call_instance(self, target: Instance, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         role = self.facts.role(target)
@@ -272,6 +280,4 @@ class Calls:
 
 
 def _with_grad(value: Value) -> Value:
-    if isinstance(value, Local):
-        return Local(value.spread, True, False, value.output, value.weight, value.parts)
-    return value
+    return replace(value, grad=True, host=False) if isinstance(value, Local) else value

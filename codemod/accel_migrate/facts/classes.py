@@ -37,6 +37,13 @@ def find_method(facts: Facts, node: ast.ClassDef, name: str) -> ast.FunctionDef 
     return None
 
 
+def is_record(facts: Facts, node: ast.ClassDef) -> bool:
+    """Whether `node` is a dataclass, a named tuple or a model output of transformers."""
+    decorators = {ast.unparse(d.func if isinstance(d, ast.Call) else d).rpartition(".")[2] for d in node.decorator_list}
+    bases = {b.rpartition(".")[2] for b in ancestry(facts, node) if isinstance(b, str)}
+    return "dataclass" in decorators or bool(bases & {"NamedTuple", "ModelOutput", "TypedDict"})
+
+
 def role_of_class(facts: Facts, node: ast.ClassDef) -> Role | None:
     """The role of instances of the class `node`, by the library classes it derives from."""
     for base in ancestry(facts, node):

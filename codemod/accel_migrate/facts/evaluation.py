@@ -37,15 +37,44 @@ def _plan(facts: Facts, loop: Loop, node: ast.For) -> Gather | None:
     statement = facts.statement(last)
     if isinstance(statement, COMPOUND) or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign):
         return None
-    targets = _assigned_names(statement)
-    shards = [t for t in targets if Spread.SHARD in spreads(facts.of(t))]
-    if targets and isinstance(statement, ast.Assign):
-        if not shards:
-            return None
+    if _assigned_names(statement):
+        statement = _unpacked(facts, statement)
+        targets = _assigned_names(statement)
+        shards = [t for t in targets if Spread.SHARD in spreads(facts.of(t))]
         live = _live(facts, node, statement, after=end(statement))
         names = _ordered([t.id for t in shards if t.id in live], live)
-        return Gather(statement, loop.scope, tuple(names), _paths(facts, node, statement, end(statement))) if names else None
+        paths = _paths(facts, node, statement, end(statement))
+        if not shards and not any(_root(path) in {t.id for t in targets} for path in paths):
+            return None
+        return Gather(statement, loop.scope, tuple(names), paths) if names or paths else None
     return _hoist(facts, loop, node, statement, [c for c in calls if facts.statement(c) is statement])
+
+
+def _unpacked(facts: Facts, statement: ast.stmt) -> ast.stmt:
+    """The last of the statements right after a forward pass that only take its output apart: `logits = output.logits`."""
+    known = {t.id for t in _assigned_names(statement)}
+    block = facts.block(statement)
+    for following in block[next(i for i, s in enumerate(block) if s is statement) + 1 :]:
+        targets = _assigned_names(following)
+        if not targets or not isinstance(following, ast.Assign) or not _takes_apart(following.value, known):
+            break
+        known |= {t.id for t in targets}
+        statement = following
+    return statement
+
+
+def _takes_apart(value: ast.expr, known: set[str]) -> bool:
+    if isinstance(value, ast.Tuple):
+        return all(_takes_apart(element, known) for element in value.elts)
+    if isinstance(value, ast.Subscript) and not _is_key(value.slice):
+        return False
+    if isinstance(value, ast.Attribute | ast.Subscript):
+        return _takes_apart(value.value, known) or (isinstance(value.value, ast.Name) and value.value.id in known)
+    return False
+
+
+def _root(path: str) -> str:
+    return path.partition("[")[0].partition(".")[0]
 
 
 def _hoist(facts: Facts, loop: Loop, node: ast.For, statement: ast.stmt, calls: list[ast.Call]) -> Gather | None:
@@ -117,7 +146,7 @@ def _assigned_names(statement: ast.stmt) -> list[ast.Name]:
 def _reads(facts: Facts, loop: ast.For, after: Position, without: set[int]) -> Iterator[ast.expr]:
     for statement in loop.body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Name | ast.Subscript) and isinstance(node.ctx, ast.Load) and start(node) >= after and id(node) not in without:
+            if isinstance(node, ast.Name | ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and start(node) >= after and id(node) not in without:
                 yield node
 
 
@@ -131,7 +160,7 @@ def _live(facts: Facts, loop: ast.For, statement: ast.stmt, after: Position, wit
         if not isinstance(node, ast.Name) or node.id not in bound or node.id in found:
             continue
         parent = facts.parents.get(node)
-        whole = not (isinstance(parent, ast.Subscript) and parent.value is node and _is_key(parent.slice))
+        whole = not _is_part(facts, parent)
         if Spread.SHARD in spreads(facts.of(node)) and whole and not _only_measured(facts, node):
             found.append(node.id)
     return found
@@ -142,12 +171,25 @@ def _paths(facts: Facts, loop: ast.For, statement: ast.stmt, after: Position, wi
     taken = {n.id for n in ast.walk(facts.scope(loop).node) if isinstance(n, ast.Name)}
     found: dict[str, str] = {}
     for node in _reads(facts, loop, after, set(without)):
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and _is_key(node.slice):
+        if _is_part(facts, node):
             text = ast.unparse(node)
             if text not in found and Spread.SHARD in spreads(facts.of(node)) and not _only_measured(facts, node):
-                key = node.slice.value  # type: ignore[attr-defined]
+                key = node.attr if isinstance(node, ast.Attribute) else node.slice.value  # type: ignore[attr-defined]
                 found[text] = _fresh(key if isinstance(key, str) and key.isidentifier() else f"{node.value.id}_{key}", taken)
     return found
+
+
+TENSOR_ATTRIBUTES = {"T", "data", "device", "dtype", "grad", "mT", "ndim", "requires_grad", "shape"}
+
+
+def _is_part(facts: Facts, node: ast.AST | None) -> bool:
+    """Whether `node` is `batch["labels"]` or `output.logits`: a part, by name, of something with rows."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Name) and _is_key(node.slice)
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.attr in TENSOR_ATTRIBUTES:
+        return False
+    called = facts.parents.get(node)
+    return not (isinstance(called, ast.Call) and called.func is node)
 
 
 def _only_measured(facts: Facts, node: ast.expr) -> bool:

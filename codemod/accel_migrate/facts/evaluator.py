@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
@@ -51,6 +52,8 @@ class Evaluator:
         gather = self.machine.plan.get(self._statement(node)) if self.machine.plan else None
         if gather is not None and node in gather.hoisted:
             values = UNKNOWN
+        if frame.gathered and isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in frame.gathered:
+            return UNKNOWN
         from accel_migrate.facts.machine import limited
 
         values = limited(values)
@@ -222,7 +225,7 @@ class Evaluator:
         if isinstance(value, Local):
             if value.output and key in {"loss"}:
                 return ops.local(Spread.MEAN, frozenset({value}))
-            return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({value})
+            return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
         if isinstance(value, Made):
             if value.role is Role.SHAPE:
                 return frozenset({Local(Spread.COUNT)}) if key == 0 else UNKNOWN
@@ -254,7 +257,8 @@ class Evaluator:
             elif isinstance(value, Made) and value.detail.startswith("iter:"):
                 found |= self.machine.read_heap(value, "yields")
             elif isinstance(value, Local) and value.spread is Spread.SHARD:
-                found.add(value)
+                whole = value.batch or value.output
+                found.add(replace(value, batch=False) if whole else Local(Spread.ROW))
             elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
                 found.add(value)
             elif isinstance(value, Instance):
@@ -262,7 +266,7 @@ class Evaluator:
         return frozenset(found)
 
     def batch_of(self, value: Value) -> Values:
-        return frozenset({Local(Spread.SHARD, host=True)})
+        return frozenset({Local(Spread.SHARD, host=True, batch=True)})
 
     def _iterate_instance(self, value: Instance, frame: Frame) -> Values:
         from accel_migrate.facts.classes import find_method
@@ -435,6 +439,8 @@ class Evaluator:
 
     def convert(self, node: ast.expr, values: Values, frame: Frame, how: str) -> None:
         """Notes that the value of `node` leaves the tensors here."""
+        if how == "test" and ops.spreads(values) == {Spread.ROW}:
+            return  # asked of one row, for that row
         if locals_of(values) and node not in self.facts.conversions:
             self.facts.conversions[node] = Conversion(node, values, frame.scope, how, self._statement(node))
 

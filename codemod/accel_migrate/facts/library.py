@@ -208,6 +208,8 @@ class Library:
 
     def tensor_method(self, node: ast.Call, func: ast.Attribute, base: Values, args: Arguments, frame: Frame) -> Values:
         name = func.attr
+        if name in {"item", "tolist", "numpy"} and ops.spreads(base) == {Spread.ROW}:
+            return base
         if name == "item" and ops.spreads(base):
             self.evaluator.convert(func.value, base, frame, "item")
             return UNKNOWN
@@ -272,7 +274,8 @@ class Library:
         if role is Role.OBJECT and isinstance(value, Made) and name in {"parameters", "named_parameters"} and not value.detail:
             self.facts.proven_models.add(value.site)
             role = Role.MODEL
-        if name in {"to", "cuda", "cpu"} and role not in {None, Role.OBJECT}:
+        unknown = role is None or (role is Role.OBJECT and isinstance(value, Made) and bool(value.detail))
+        if name in {"to", "cuda", "cpu"} and not unknown:
             return frozenset({value})
         is_model = role is Role.MODEL or (isinstance(value, Made) and value.detail.startswith("model."))
         if is_model:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
@@ -28,6 +28,8 @@ class Frame:
     env: dict[str, Values] = field(default_factory=dict)
     returned: Values = UNKNOWN
     receiver: Instance | None = None
+    gathered: frozenset[str] = frozenset()
+    """Texts of expressions whose global rows have been gathered in this pass through a loop."""
 
 
 class Machine:
@@ -133,6 +135,7 @@ class Machine:
     def apply_gather(self, gather: Gather, frame: Frame) -> None:
         for name in gather.names:
             frame.env[name] = UNKNOWN
+        frame.gathered |= frozenset(gather.paths)
 
     def do_other(self, node: ast.stmt, frame: Frame) -> None:
         for child in ast.iter_child_nodes(node):
@@ -245,6 +248,8 @@ class Machine:
         self.loops.append(node)
         for _ in range(2):
             before = dict(frame.env)
+            if loop is not None:
+                frame.gathered = frozenset()
             self.assign(node.target, self.evaluator.iterate(iterated, frame), frame, node)
             self.block(node.body, frame)
             frame.env = joined(before, frame.env)
@@ -369,7 +374,7 @@ def limited(values: Values) -> Values:
 
 def _merged(a: Local, b: Local) -> Local:
     keep = a if a.weight else b
-    return Local(a.spread, a.grad or b.grad, a.host and b.host, a.output and b.output, keep.weight, keep.parts)
+    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch)
 
 
 def joined(a: dict[str, Values], b: dict[str, Values]) -> dict[str, Values]:

@@ -29,6 +29,8 @@ def combine(op: ast.operator, left: Values, right: Values, right_node: ast.expr)
         return UNKNOWN
     if S.SHARD in a | b:
         return local(S.SHARD, left, right)
+    if S.ROW in a | b:
+        return local(S.ROW, left, right)
     if len(a) > 1 or len(b) > 1:
         return local(S.MIXED, left, right)
     first, second = next(iter(a), None), next(iter(b), None)
@@ -126,7 +128,7 @@ def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
         return frozenset(replace(v, host=False, output=False) for v in locals_of(base))
     if name in {"cpu", "detach", "clone", "float", "long", "items", "values", "get", "pop"}:
         return frozenset(locals_of(base))
-    return local(S.SHARD, base)
+    return local(S.SHARD, base, host=all(v.host for v in locals_of(base)))
 
 
 def without_host(values: Values) -> Values:

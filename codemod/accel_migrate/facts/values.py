@@ -52,6 +52,8 @@ class Spread(str, Enum):
     """A Python number proportional to the number of local rows, such as `len(x)`."""
     RATE = "rate"
     """A Python number inversely proportional to the number of local rows, such as `100 / len(x)`."""
+    ROW = "row"
+    """One row of a slice, taken by itself: what is done with it concerns this process only, until it is summed up."""
     RATIO = "ratio"
     """A sum over a sum whose denominator is not the number of rows (tokens, class weights)."""
     MIXED = "mixed"
@@ -134,6 +136,8 @@ class Local:
     """A part of a batch that the script itself has not moved to the device."""
     output: bool = False
     """Returned by a model's forward pass, of unknown structure."""
+    batch: bool = False
+    """A whole batch as the loader yields it: a container, whose elements are no rows."""
     weight: str = ""
     """For RATIO: the local denominator as a template over `parts`."""
     parts: tuple[tuple[str, ast.AST], ...] = ()
