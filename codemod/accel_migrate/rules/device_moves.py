@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import DeleteStatement, Edit, Finding
 from accel_migrate.facts import catalog
+from accel_migrate.facts.scopes import parameters
 from accel_migrate.facts.values import Literal, Role, Values
 
 ID = "device-moves"
@@ -86,7 +87,7 @@ def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
     elif _becomes_identity(statement, removed):
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
-    elif _inside_comprehension(context, call):
+    elif _inside_comprehension(context, call) or _is_helper(context, call, statement):
         return
     else:
         kept = [a for a in call.args[1:] if isinstance(a, ast.Attribute)]
@@ -98,6 +99,15 @@ def _inside_comprehension(context: Context, call: ast.Call) -> bool:
     """`[t.to(device) for t in batch]` without the move would be a strange copy; the move is harmless."""
     parent = context.facts.parents[call]
     return isinstance(parent, ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.SetComp)
+
+
+def _is_helper(context: Context, call: ast.Call, statement: ast.stmt) -> bool:
+    """`def to_device(x, device): return x.to(device)` would be strange without the move, which is harmless."""
+    assert isinstance(call.func, ast.Attribute)
+    function = context.facts.function(call)
+    named = {p.arg for p in parameters(function)} if isinstance(function, ast.FunctionDef) else set()
+    moved = ast.unparse(call.func.value)
+    return isinstance(statement, ast.Return) and statement.value is call and moved in named
 
 
 def _becomes_identity(statement: ast.stmt, removed: set[ast.Call]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
@@ -75,7 +76,7 @@ def _later(context: Context, gather: Gather) -> Iterator[ast.expr]:
 
 def _rename_paths(context: Context, gather: Gather) -> Iterator[Edit]:
     for node in _later(context, gather):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in gather.paths:
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in gather.paths:
             yield context.replace(ID, node, gather.paths[ast.unparse(node)], WHY)
 
 
@@ -113,10 +114,13 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
     if context.in_model(conversion.value):
         return
     spread = spread_of(conversion.values)
+    if spread is Spread.SHARD:
+        conversion = replace(conversion, value=_unsliced(conversion.value))
     if spread in {Spread.COUNT, Spread.RATE}:
         yield from _counts(context, conversion)
         return
-    parts: dict[str, ast.AST] = {"x": conversion.value}
+    attached = _attached(conversion.value) if spread is not Spread.SHARD else conversion.value
+    parts: dict[str, ast.AST] = {"x": attached}
     template = _template(context, conversion, spread)
     if template is None:
         yield _no_formula(context, conversion)
@@ -137,6 +141,22 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
     else:
         yield from _hoist(context, conversion.value, template, parts, guarded, taken)
+
+
+def _unsliced(value: ast.expr) -> ast.expr:
+    """`x` of `x[:8]`: which rows are the first is settled once they are gathered."""
+    while isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice):
+        value = value.value
+    return value
+
+
+def _attached(value: ast.expr) -> ast.expr:
+    """`loss` of `loss.detach()` and `loss.data`: its graph tells from which batch it was computed, and the reduction detaches it."""
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        return _attached(value.value)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "detach":
+        return _attached(value.func.value)
+    return value
 
 
 def _hoist(context: Context, value: ast.expr, template: str, parts: dict[str, ast.AST], guarded: list[ast.stmt], taken: dict[tuple[int, str], str]) -> Iterator[Edit]:

@@ -10,6 +10,7 @@ from accel_migrate.context import Context
 from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, WrapStatements
 from accel_migrate.facts import catalog
+from accel_migrate.facts.values import Role
 from accel_migrate.side_effects import is_guarded, opens_for_writing, runs_of, writers, writing_statements
 
 ID = "main-process"
@@ -30,6 +31,9 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
             yield from _progress(context, call)
         elif name == "logging.basicConfig":
             yield from _log_level(context, call)
+    for call, (base, method) in context.facts.methods.items():
+        if method == "setLevel" and any(context.facts.role(v) is Role.LOGGER for v in base) and len(call.args) == 1:
+            yield from _logger_level(context, call)
     statements = writing_statements(context.facts)
     yield from _writers(context)
     yield from _guards(context, statements)
@@ -39,9 +43,21 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 def _say(context: Context, call: ast.Call) -> Iterator[Edit]:
     if is_guarded(context.facts, call):
         return
+    if not (isinstance(call.func, ast.Name) and call.func.id == "print"):
+        yield from _say_by_other_name(context, call)
+        return
     text, imports = context.say_anywhere(f"{ACCELERATOR}.print", call, ID)
     yield context.replace(ID, call.func, text, WHY)
     yield from imports
+
+
+def _say_by_other_name(context: Context, call: ast.Call) -> Iterator[Edit]:
+    """`self.log = print`, `def f(say=print)`: what is called may be something else too, so the call stays, under a guard."""
+    statement = context.facts.statement(call)
+    if isinstance(statement, ast.Expr) and statement.value is call:
+        text, imports = context.say_anywhere(MAIN, statement, ID)
+        yield WrapStatements(source=context.source(call), rule=ID, why=WHY, nodes=(statement,), header=text)
+        yield from imports
 
 
 def _progress(context: Context, call: ast.Call) -> Iterator[Edit]:
@@ -64,6 +80,18 @@ def _log_level(context: Context, call: ast.Call) -> Iterator[Edit]:
         yield context.replace(ID, level, f"{{x}} if {main} else {quiet}", WHY, x=Inner(level))
 
 
+def _logger_level(context: Context, call: ast.Call) -> Iterator[Edit]:
+    """`logger.setLevel(INFO)`: the other processes' loggers only warn."""
+    if is_guarded(context.facts, call):
+        return
+    level = call.args[0]
+    module = ast.unparse(level).rpartition(".")[0]
+    quiet = f"{module}.WARNING" if module else '"WARNING"'
+    main, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", call, ID)
+    yield _replace_inner(context, level, f"{{x}} if {main} else {quiet}")
+    yield from imports
+
+
 # -- guards -----------------------------------------------------------------------------------------
 def _writers(context: Context) -> Iterator[Edit]:
     """A writer exists on the main process only."""
@@ -78,8 +106,13 @@ def _writers(context: Context) -> Iterator[Edit]:
 def _guards(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
     """Runs of neighbouring statements that write go under one guard."""
     for run in runs_of(context.facts, statements):
-        text, imports = context.say_anywhere(MAIN, run[0], ID)
-        yield WrapStatements(source=context.source(run[0]), rule=ID, why=WHY, nodes=tuple(run), header=text)
+        condition = run[0]
+        if len(run) == 1 and isinstance(condition, ast.If) and not condition.orelse:
+            text, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", condition, ID)
+            yield _replace_inner(context, condition.test, f"{text} and {{x}}")
+        else:
+            text, imports = context.say_anywhere(MAIN, condition, ID)
+            yield WrapStatements(source=context.source(condition), rule=ID, why=WHY, nodes=tuple(run), header=text)
         yield from imports
 
 
