@@ -61,10 +61,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not an integer from 1 up")
-    return number
+    return int(text)
 
 
 def _check_packages() -> None:
