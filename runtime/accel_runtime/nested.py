@@ -184,9 +184,15 @@ def _has_rows(data: Any, rows: int) -> bool:
 
 
 def _one_entry_per_sample(data: Any, rows: int) -> bool:
+    """Whether a sequence as long as the batch holds one entry per sample, rather than one batched tensor per field.
+
+    Of a list, all tensors have to be batched to count as fields: those of a single sample may be as long by chance.
+    """
     if len(data) != rows or hasattr(data, "_fields"):
         return False
-    return not any(_has_rows(part, rows) for element in data for part in ([element], _parts(element))[is_container(element)])
+    inner = [part for element in data for part in (_parts(element) if is_container(element) else [element])]
+    batched = [_has_rows(part, rows) for part in inner if isinstance(part, torch.Tensor) and part.ndim]
+    return not (all(batched) if isinstance(data, list) and batched else any(batched))
 
 
 def _list_samples(parts: list[Any], rows: list[int | None]) -> bool:
