@@ -298,6 +298,10 @@ class Accelerator(ProcessControl):
         """Inside, backwards leave gradients local; the next one outside averages what has accumulated."""
         return self.strategy.no_sync()
 
+    def trigger_sync_in_backward(self, model: nn.Module | None = None) -> AbstractContextManager[None]:
+        """Inside, backwards average gradients, even for losses that were computed within `no_sync`."""
+        return self.strategy.sync()
+
     def autocast(self, autocast_handler: AutocastKwargs | None = None) -> AbstractContextManager[Any]:
         """The region whose operations run in the chosen precision."""
         return self.precision.autocast(autocast_handler.to_kwargs() if autocast_handler is not None else None)

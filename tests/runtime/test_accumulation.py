@@ -218,3 +218,21 @@ def test_the_number_of_steps_can_change():
         return {"flags": flags}
 
     assert accelerated(program, 1)[0]["flags"] == [True] * 4 + [False] * 3 + [True]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_no_sync_leaves_gradients_local_until_a_backward_outside(n):
+    def program(trainer):
+        model = trainer.prepare(torch.nn.Linear(1, 1, bias=False))
+        rank, seen = getattr(trainer, "process_index", 0), []
+        with trainer.no_sync(model):
+            model(torch.tensor([[1.0 + rank]])).sum().backward()
+            seen.append(model.weight.grad.item())
+            with trainer.trigger_sync_in_backward(model):
+                model(torch.tensor([[1.0 + rank]])).sum().backward()
+        seen.append(model.weight.grad.item())
+        return {"seen": seen}
+
+    mean = (1 + n) / 2
+    for rank, got in enumerate(accelerated(program, n)):
+        assert got["seen"] == [1.0 + rank, 2 * mean]

@@ -38,6 +38,10 @@ class Strategy:
         """Inside, backwards leave gradients local; the next one outside averages what has accumulated."""
         return contextlib.nullcontext()
 
+    def sync(self) -> AbstractContextManager[None]:
+        """Inside, backwards average gradients, also within `no_sync`."""
+        return contextlib.nullcontext()
+
     def without_nan(self) -> AbstractContextManager[None]:
         """Inside, a backward at weight zero takes part in all communication; where zero times infinity is NaN, zero counts."""
         return contextlib.nullcontext()

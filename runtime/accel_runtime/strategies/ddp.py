@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import functools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import torch
 import torch.distributed as dist
@@ -65,9 +66,15 @@ class DataParallel(Strategy):
             reducer.finish()  # a parameter added in mid-training brings the gradient of its first backward
         return optimizer
 
+    def no_sync(self) -> AbstractContextManager[None]:
+        return self._synchronized(False)
+
+    def sync(self) -> AbstractContextManager[None]:
+        return self._synchronized(True)
+
     @contextlib.contextmanager
-    def no_sync(self) -> Iterator[None]:
-        before, self.reduction.enabled = self.reduction.enabled, False
+    def _synchronized(self, enabled: bool) -> Iterator[None]:
+        before, self.reduction.enabled = self.reduction.enabled, enabled
         try:
             yield
         finally:
