@@ -29,6 +29,10 @@ class Dialect:
     """Whether N processes give the numbers of one, uneven batches included."""
     wraps: bool
     """Whether a prepared model hides its attributes and methods."""
+    scales_on_cpu: bool
+    """Whether fp16 has a gradient scaler on every device."""
+    weighted_advice: str
+    """How to pass on the denominator `n` of a weighted mean."""
     cuts_again: bool
     """Whether a prepared loader is cut although its sampler has shared out the samples already."""
     whole_batches: tuple[str, str]
@@ -50,6 +54,8 @@ BUNDLED = Dialect(
     draws=True,
     exact=True,
     wraps=False,
+    scales_on_cpu=True,
+    weighted_advice="pass the local denominator: accelerator.backward(loss, weight=n) with n tokens or summed class weights",
     cuts_again=False,
     whole_batches=("split_batches", "True"),
 )
@@ -66,6 +72,9 @@ HUGGING_FACE = Dialect(
     draws=False,
     exact=False,
     wraps=True,
+    scales_on_cpu=False,
+    weighted_advice="with n tokens or summed class weights here, scale the loss: "
+    'loss * n * accelerator.num_processes / accelerator.reduce(n, reduction="sum")',
     cuts_again=True,
     whole_batches=("dataloader_config", "DataLoaderConfiguration(split_batches=True)"),
     whole_batches_need="DataLoaderConfiguration",

@@ -73,7 +73,7 @@ def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule="weighted-mean", severity=Severity.WARNING,
         message=f"this loss is a mean over something else than rows; with equal weights per process {what} differs slightly",
-        advice="pass the local denominator: accelerator.backward(loss, weight=n) with n tokens or summed class weights",
+        advice=context.dialect.weighted_advice,
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 
 def _may_be_off(context: Context, precision: Precision) -> bool:
-    return precision.optional or "bf16" in (precision.text or "")
+    return precision.optional or "bf16" in (precision.text or "") or not context.dialect.scales_on_cpu
 
 
 def _unknown(context: Context, node: ast.AST) -> Finding:

@@ -24,7 +24,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         return
     for call, name in context.facts.external.items():
         if (name in catalog.RANDOM_DRAWS and _has_count(context, call)) or (name in catalog.RANDOM_LIKES and _has_rows(context, call)):
-            yield from _draw(context, call)
+            if context.dialect.draws:
+                yield from _draw(context, call)
         elif name in catalog.BATCH_PERMUTATIONS and _has_count(context, call):
             yield Finding(
                 source=context.source(call), node=call, rule="batch-permutation", severity=Severity.WARNING,
@@ -44,13 +45,6 @@ def _has_rows(context: Context, call: ast.Call) -> bool:
 
 
 def _draw(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
-    if not context.dialect.draws:
-        yield Finding(
-            source=context.source(call), node=call, rule=ID, severity=Severity.INFO,
-            message="all processes draw the same noise here: their random streams are seeded alike",
-            advice="seed each process differently after the model is made: set_seed(seed, device_specific=True)",
-        )  # fmt: skip
-        return
     try:
         text, edits = context.say("@accelerator@.draw", call), []
     except Unreachable:
