@@ -228,7 +228,8 @@ class Calls:
     def model_output(self, args: Arguments) -> Values:
         if not self.takes_shard(args):
             return UNKNOWN
-        return frozenset({Local(Spread.SHARD, grad=not self.machine.no_grad, output=True)})
+        inputs = ops.local(Spread.SHARD, *(self.evaluator._deep(v) for v in args.all()))
+        return frozenset(replace(v, grad=not self.machine.no_grad, output=True) for v in locals_of(inputs))
 
     def unknown(self, node: ast.Call, args: Arguments) -> Values:
         """A call of something unknown: rows in, rows out; otherwise an object whose attributes are followed."""

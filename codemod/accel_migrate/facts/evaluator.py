@@ -265,6 +265,11 @@ class Evaluator:
                 found |= self._iterate_instance(value, frame)
         return frozenset(found)
 
+    def taken_by(self, loop: ast.For | ast.AsyncFor, iterated: Values, frame: Frame) -> Values:
+        """What `loop` yields; batches of its loader are taken there, unless a `zip` took them from several."""
+        found = self.iterate(iterated, frame)
+        return frozenset(v if not isinstance(v, Local) or v.taken else replace(v, taken=frozenset({loop})) for v in found)
+
     def batch_of(self, value: Value) -> Values:
         return frozenset({Local(Spread.SHARD, host=True, batch=True)})
 

@@ -250,7 +250,7 @@ class Machine:
             before = dict(frame.env)
             if loop is not None:
                 frame.gathered = frozenset()
-            self.assign(node.target, self.evaluator.iterate(iterated, frame), frame, node)
+            self.assign(node.target, self.evaluator.taken_by(node, iterated, frame), frame, node)
             self.block(node.body, frame)
             frame.env = joined(before, frame.env)
         self.loops.pop()
@@ -374,7 +374,7 @@ def limited(values: Values) -> Values:
 
 def _merged(a: Local, b: Local) -> Local:
     keep = a if a.weight else b
-    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch)
+    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=len))
 
 
 def joined(a: dict[str, Values], b: dict[str, Values]) -> dict[str, Values]:

@@ -86,7 +86,7 @@ def _arguments(context: Context) -> str:
     settings = dict(context.settings)
     if context.home.cpu:
         settings["cpu"] = context.home.cpu
-    if not context.distributed:
+    if not context.distributed and "dataloader_config" not in settings:
         name, value = context.dialect.whole_batches
         settings[name] = value
     order = ("cpu", "mixed_precision", "gradient_accumulation_steps", "split_batches", "dataloader_config")

@@ -27,7 +27,7 @@ WHY = "each process sees only its own rows of the batch"
 def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed:
         return
-    for gather in context.facts.gathers.values():
+    for gather in (g for g in context.facts.gathers.values() if g.cut):
         yield from _gather(context, gather)
     guarded = list(runs_of(context.facts, writing_statements(context.facts)))
     taken: dict[tuple[int, str], str] = {}
@@ -63,8 +63,8 @@ def _gather(context: Context, gather: Gather) -> Iterator[Edit | Finding]:
 
 
 def _later(context: Context, gather: Gather) -> Iterator[ast.expr]:
-    """Expressions of the loop that are evaluated after the gather."""
-    loop = next(a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For))
+    """Expressions that are evaluated after the gather, in the same loop or function."""
+    loop = _around(context, gather)
     border = gather.statement
     begin = (border.lineno, border.col_offset) if gather.hoisted else (border.end_lineno, border.end_col_offset)
     moved = {id(n) for call in gather.hoisted for n in ast.walk(call)}
@@ -72,6 +72,11 @@ def _later(context: Context, gather: Gather) -> Iterator[ast.expr]:
         for node in ast.walk(statement):
             if isinstance(node, ast.expr) and (node.lineno, node.col_offset) >= begin and id(node) not in moved:
                 yield node
+
+
+def _around(context: Context, gather: Gather) -> ast.For | ast.FunctionDef | ast.Module:
+    function = context.facts.function(gather.statement)
+    return next((a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For)), function)  # type: ignore[return-value]
 
 
 def _rename_paths(context: Context, gather: Gather) -> Iterator[Edit]:
@@ -92,7 +97,7 @@ def _back_to_host(context: Context, gather: Gather) -> Iterator[Edit]:
 
 def _is_hosted(context: Context, gather: Gather, name: str) -> bool:
     """Whether the loop never moves `name` (or what it is unpacked from) to the device."""
-    loop = next(a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For))
+    loop = _around(context, gather)
     stores = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
     found = [v for store in stores for v in context.locals(store)]
     return bool(found) and all(v.host for v in found)
