@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from accel_migrate.context import Context
 from accel_migrate.dialects import DIALECTS
-from accel_migrate.edits import AddImport, DropImportIfUnused, Edit
+from accel_migrate.edits import AddImport, DropImportIfUnused, Edit, Finding
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import possible_homes
 from accel_migrate.facts.interpret import gather_facts
@@ -35,11 +35,10 @@ def _migrate(project: Project, options: Options) -> Result:
     refusal = reason_to_refuse(facts)
     if refusal is not None:
         return Result(project, refusal.status, refusal.reason, findings=refusal.findings, explanation=explain(facts))
-    context = _context(facts, options)
-    if context is None:
+    context, plan = _planned(facts, options)
+    if context is None or plan is None:
         return Result(project, "refused", "no optimizer or model found: nothing says what is trained", explanation=explain(facts))
-    plan = _without_suppressed(make_plan(context, options), facts.sources)
-    unreached = next((f for f in plan.findings if f.rule == "out-of-reach"), None)
+    unreached = _unreached(plan)
     if unreached is not None:
         reason = f"the accelerator cannot be passed to {unreached.source.path}:{line_of(unreached)}: the callers of that function are not all known"
         return Result(project, "refused", reason, findings=[f for f in plan.findings if f.rule == "out-of-reach"], explanation=explain(facts))
@@ -48,15 +47,23 @@ def _migrate(project: Project, options: Options) -> Result:
     return Result(project, status, "" if changes else "nothing to change", changes, plan.findings, [], context.notes, explain(facts))
 
 
-def _context(facts: Facts, options: Options) -> Context | None:
-    """The context with the first home from which all training is reached, or the most natural one."""
-    first = None
+def _planned(facts: Facts, options: Options) -> tuple[Context | None, Plan | None]:
+    """The plan for the first home from which everything is reached, else for the most natural one."""
+    first: tuple[Context | None, Plan | None] = None, None
     for home in possible_homes(facts):
+        reaches = Context(facts, options, DIALECTS[options.target], home).reaches_training()
+        if not reaches and first[0] is not None:
+            continue
         context = Context(facts, options, DIALECTS[options.target], home)
-        if context.reaches_training():
-            return Context(facts, options, DIALECTS[options.target], home)
-        first = first or Context(facts, options, DIALECTS[options.target], home)
+        plan = _without_suppressed(make_plan(context, options), facts.sources)
+        if reaches and _unreached(plan) is None:
+            return context, plan
+        first = first if first[0] is not None else (context, plan)
     return first
+
+
+def _unreached(plan: Plan) -> Finding | None:
+    return next((f for f in plan.findings if f.rule == "out-of-reach"), None)
 
 
 def _without_suppressed(plan: Plan, sources: list[Source]) -> Plan:

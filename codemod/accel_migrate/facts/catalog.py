@@ -100,6 +100,7 @@ ROW_REDUCTIONS = {"mean": "mean", "sum": "sum", "nanmean": "mean", "nansum": "su
 OTHER_REDUCTIONS = {"max", "min", "amax", "amin", "any", "all", "median", "std", "var", "norm", "prod", "logsumexp", "argmax", "argmin"}
 ROW_COUPLING = {"cdist", "corrcoef", "cov", "pairwise_distance"}
 
+FINITENESS = {"isnan", "isinf", "isfinite"}
 HOST_CONVERSIONS = {"numpy", "tolist"}
 KEEPS_SPREAD = {
     "abs", "bfloat16", "bool", "byte", "clamp", "clone", "contiguous", "cpu", "cuda", "data", "detach", "detach_", "double",
@@ -142,11 +143,11 @@ def _role_by_pattern(name: str) -> Role | None:
         return Role.CRITERION
     if package in {"torch.nn", "torch.nn.modules", "torch_geometric.nn"} and last[:1].isupper() and last != "Parameter":
         return Role.MODEL
-    if package in {"torch.optim.lr_scheduler", "torch.optim.swa_utils"} and last in {"SWALR"} or (
+    if (package in {"torch.optim.lr_scheduler", "torch.optim.swa_utils"} and last in {"SWALR"}) or (
         package == "torch.optim.lr_scheduler" and last[:1].isupper()
     ):
         return Role.SCHEDULER
-    if name.startswith("transformers.get_") and name.endswith(("_schedule", "_warmup", "_scheduler")) or name.startswith(
+    if (name.startswith("transformers.get_") and name.endswith(("_schedule", "_warmup", "_scheduler"))) or name.startswith(
         "transformers.optimization.get_"
     ):
         return Role.SCHEDULER

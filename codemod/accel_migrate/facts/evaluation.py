@@ -8,6 +8,7 @@ or leaves the tensors elsewhere is reduced where it is read.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 
 from accel_migrate.facts.facts import Facts, Gather, Loop
@@ -92,6 +93,9 @@ def _hoist(facts: Facts, loop: Loop, node: ast.For, statement: ast.stmt, calls: 
 
 
 def _fresh(base: str, taken: set[str]) -> str:
+    """A new name: `base`, `all_base` or a numbered one."""
+    if base in taken or hasattr(builtins, base):
+        base = f"all_{base}"
     name, count = base, 1
     while name in taken:
         count += 1

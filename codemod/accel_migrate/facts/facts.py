@@ -80,6 +80,8 @@ class Gather:
     hoisted: dict[ast.expr, str] = field(default_factory=dict)
     """Forward calls nested in the statement -> the new variable that replaces them; then the gather goes above."""
     skipped: frozenset[str] = frozenset()
+    cut: bool = True
+    """Whether the loader hands out slices by then; otherwise everything is whole as it is."""
 
 
 @dataclass(eq=False)

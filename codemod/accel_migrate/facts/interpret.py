@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.machine import Machine
@@ -26,7 +27,7 @@ def gather_facts(project: Project) -> Facts:
                 facts.parents[child] = node
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
-    machine.plan = facts.gathers = plan_gathers(facts)
+    machine.plan = facts.gathers = {**plan_gathers(facts), **plan_draws(facts)}
     machine.settle_meters()
     machine.forget()
     machine.run_to_fixpoint()

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
-from accel_migrate.facts.values import UNKNOWN, Box, Function, Instance, Literal, Local, Made, Ref, Role, Spread, Value, Values, locals_of, made
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Box,
+    Function,
+    Instance,
+    Local,
+    Made,
+    Ref,
+    Role,
+    Spread,
+    Value,
+    Values,
+    locals_of,
+    made,
+)
 
 if TYPE_CHECKING:
     from accel_migrate.facts.calls import Arguments, Calls
@@ -90,19 +105,19 @@ class Library:
         if name == "enumerate":
             box = self.evaluator.box(node)
             self.machine.write_heap(box, 0, UNKNOWN)
-            self.machine.write_heap(box, 1, elements[0])
+            self.machine.write_heap(box, 1, ops.taken_at(node.args[0], elements[0]) if node.args else elements[0])
             self.machine.write_heap(wrapper, "yields", frozenset({box}))
         elif name == "zip":
             box = self.evaluator.box(node)
             for i, values in enumerate(elements):
-                self.machine.write_heap(box, i, values)
+                self.machine.write_heap(box, i, ops.taken_at(node.args[i], values) if i < len(node.args) else values)
             self.machine.write_heap(wrapper, "yields", frozenset({box}))
         else:
             self.machine.write_heap(wrapper, "yields", frozenset().union(*elements[: None if name == "itertools.chain" else 1]))
         return frozenset({wrapper})
 
     def f_next(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
-        return self.evaluator.iterate(args.get(0, ""), frame) if name == "next" else self.calls.unknown(node, args)
+        return ops.taken_at(node, self.evaluator.iterate(args.get(0, ""), frame)) if name == "next" else self.calls.unknown(node, args)
 
     def f_len(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         return frozenset({Local(Spread.COUNT)}) if Spread.SHARD in ops.spreads(args.get(0, "")) else UNKNOWN
@@ -186,6 +201,8 @@ class Library:
     def tensor_function(self, name: str, last: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         inputs = [self.evaluator._deep(v) for v in args.all()]
         first = inputs[0] if inputs else UNKNOWN
+        if last in catalog.FINITENESS and node.args and self._asks_of_figure(node.args[0], first, frame):
+            return UNKNOWN
         shaped = any(Spread.COUNT in ops.spreads(v) or made(v, Role.SHAPE) for v in inputs)
         if name in catalog.RANDOM_DRAWS and shaped:
             return frozenset({Local(Spread.SHARD)})
@@ -224,11 +241,20 @@ class Library:
             return frozenset({Local(Spread.COUNT)})
         if name in {"dim", "type", "get_device"} and not node.args:
             return UNKNOWN
+        if name in catalog.FINITENESS and self._asks_of_figure(func.value, base, frame):
+            return UNKNOWN
         if name == "format":
             self.show(node, args, frame)
             return UNKNOWN
         inputs = [self.evaluator._deep(v) for v in args.all()]
         return ops.tensor_method(name, base, self.dims(args, 0), inputs)
+
+    def _asks_of_figure(self, node: ast.expr, values: Values, frame: Frame) -> bool:
+        """`torch.isnan(loss)`: the processes must agree, so the question is about the global figure."""
+        if not ops.spreads(values) or Spread.SHARD in ops.spreads(values):
+            return False
+        self.evaluator.convert(node, values, frame, "test")
+        return True
 
     def dims(self, args: Arguments, position: int) -> list[object] | None:
         """The literal dimensions of a reduction; None where it reduces everything."""
@@ -265,8 +291,7 @@ class Library:
         if weight is None and ignored is None:
             return spread
         template, parts = _denominator(weight, ignored, target)
-        grad = any(v.grad for v in locals_of(spread))
-        return frozenset({Local(Spread.RATIO, grad=grad, weight=template, parts=parts)})
+        return frozenset(replace(v, spread=Spread.RATIO, weight=template, parts=parts) for v in locals_of(spread))
 
     # -- objects ------------------------------------------------------------------------------------
     def object_method(self, value: Made | Instance, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> Values:

@@ -14,8 +14,9 @@ ARITHMETIC: dict[str, ast.operator] = {"mul": ast.Mult(), "div": ast.Div(), "add
 
 def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
     """A value of `spread` that was computed from `inputs` (it has a gradient if one of them has)."""
-    grad = any(v.grad for values in inputs for v in locals_of(values))
-    return frozenset({Local(spread, grad=grad, **changes)})  # type: ignore[arg-type]
+    found = [v for values in inputs for v in locals_of(values)]
+    taken = frozenset().union(*(v.taken for v in found))
+    return frozenset({Local(spread, grad=any(v.grad for v in found), taken=taken, **changes)})  # type: ignore[arg-type]
 
 
 def spreads(values: Values) -> set[Spread]:
@@ -129,6 +130,11 @@ def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
     if name in {"cpu", "detach", "clone", "float", "long", "items", "values", "get", "pop"}:
         return frozenset(locals_of(base))
     return local(S.SHARD, base, host=all(v.host for v in locals_of(base)))
+
+
+def taken_at(node: ast.AST, batch: Values) -> Values:
+    """`batch`, taken from its loader at `node`."""
+    return frozenset(replace(v, taken=v.taken or frozenset({node})) if isinstance(v, Local) else v for v in batch)
 
 
 def without_host(values: Values) -> Values:

@@ -138,6 +138,8 @@ class Local:
     """Returned by a model's forward pass, of unknown structure."""
     batch: bool = False
     """A whole batch as the loader yields it: a container, whose elements are no rows."""
+    taken: frozenset[ast.AST] = frozenset()
+    """Where the batches that it was computed from were taken from their loaders, one node for each."""
     weight: str = ""
     """For RATIO: the local denominator as a template over `parts`."""
     parts: tuple[tuple[str, ast.AST], ...] = ()

@@ -83,9 +83,7 @@ def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[
     assert isinstance(call.func, ast.Attribute)
     statement = context.facts.statement(call)
     source = context.source(call)
-    if isinstance(statement, ast.Expr) and statement.value is call:
-        yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
-    elif _becomes_identity(statement, removed):
+    if (isinstance(statement, ast.Expr) and statement.value is call) or _becomes_identity(statement, removed):
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
     elif _inside_comprehension(context, call) or _is_helper(context, call, statement):
         return

@@ -22,6 +22,7 @@ from accel_migrate.side_effects import runs_of, writing_statements
 ID = "gather-metrics"
 TITLE = "Show, compare and keep the numbers of the global batch"
 WHY = "each process sees only its own rows of the batch"
+JOINS = {"cat", "concat", "stack", "concatenate", "vstack", "hstack"}
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
@@ -48,7 +49,7 @@ def _gather(context: Context, gather: Gather) -> Iterator[Edit | Finding]:
         parts[f"h{i}"] = Inner(call)
         yield context.replace(ID, call, name, WHY)
     names += [*gather.names, *gather.paths.values()]
-    values += [*gather.names, *gather.paths]
+    values += [*gather.names, *(_as_written(context, gather, path) for path in gather.paths)]
     right = values[0] if len(values) == 1 else f"({', '.join(values)})"
     try:
         call_text = context.say("@accelerator@.gather_for_metrics", gather.statement)
@@ -79,10 +80,20 @@ def _around(context: Context, gather: Gather) -> ast.For | ast.FunctionDef | ast
     return next((a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For)), function)  # type: ignore[return-value]
 
 
+def _as_written(context: Context, gather: Gather, path: str) -> str:
+    """`path` with the quotes that the script uses."""
+    for node in _later(context, gather):
+        if isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node) == path:
+            return ast.get_source_segment(context.source(node).text, node) or path
+    return path
+
+
 def _rename_paths(context: Context, gather: Gather) -> Iterator[Edit]:
     for node in _later(context, gather):
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in gather.paths:
-            yield context.replace(ID, node, gather.paths[ast.unparse(node)], WHY)
+            name = gather.paths[ast.unparse(node)]
+            hosted = _root_is_hosted(context, gather, node) and _needs_host(context, node)
+            yield context.replace(ID, node, f"{name}.cpu()" if hosted else name, WHY)
 
 
 def _back_to_host(context: Context, gather: Gather) -> Iterator[Edit]:
@@ -95,23 +106,43 @@ def _back_to_host(context: Context, gather: Gather) -> Iterator[Edit]:
             yield context.replace(ID, node, f"{node.id}.cpu()", "the prepared loader puts batches on the device")
 
 
+def _root_is_hosted(context: Context, gather: Gather, path: ast.expr) -> bool:
+    root = path
+    while isinstance(root, ast.Subscript | ast.Attribute):
+        root = root.value
+    if context.home.device is None or not isinstance(root, ast.Name):
+        return False
+    return _is_hosted(context, gather, root.id)
+
+
 def _is_hosted(context: Context, gather: Gather, name: str) -> bool:
     """Whether the loop never moves `name` (or what it is unpacked from) to the device."""
-    loop = _around(context, gather)
+    loop = next(a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For))
     stores = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
     found = [v for store in stores for v in context.locals(store)]
     return bool(found) and all(v.host for v in found)
 
 
-def _needs_host(context: Context, node: ast.Name) -> bool:
-    """Whether `node` meets an array or a tensor on the host."""
+def _needs_host(context: Context, node: ast.expr) -> bool:
+    """Whether `node` meets an array or a tensor on the host, or is kept in a list with such."""
     parent = context.facts.parents[node]
     if isinstance(parent, ast.Attribute):
         return parent.attr in {"numpy", "__array__"}
     if isinstance(parent, ast.Compare | ast.BinOp):
         others = [n for n in ast.walk(parent) if isinstance(n, ast.Attribute) and n.attr in {"cpu", "numpy"}]
         return bool(others)
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return _is_joined_later(context, parent) or context.facts.external.get(parent, "").startswith(("numpy.", "sklearn."))
     return False
+
+
+def _is_joined_later(context: Context, call: ast.Call) -> bool:
+    """`rows.append(x)` of a list that `torch.cat(rows)` makes one tensor."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "append":
+        return False
+    text = ast.unparse(call.func.value)
+    joins = (n for n in ast.walk(context.facts.function(call)) if isinstance(n, ast.Call) and ast.unparse(n.func).rpartition(".")[2] in JOINS)
+    return any(ast.unparse(argument) == text for join in joins for argument in join.args)
 
 
 # -- single values -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import AddImport, Edit, Finding, Severity
 from accel_migrate.facts import catalog
-from accel_migrate.facts.values import Spread
+from accel_migrate.facts.values import Role, Spread
 
 ID = "random-draws"
 TITLE = "Draw batch-shaped noise for the global batch"
@@ -35,9 +35,10 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 
 def _has_count(context: Context, call: ast.Call) -> bool:
-    sizes = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
-    sizes += [k.value for k in call.keywords if k.arg == "size"]
-    return any(v.spread is Spread.COUNT for size in sizes for v in context.locals(size))
+    given = [*call.args, *(k.value for k in call.keywords if k.arg == "size")]
+    sizes = [e for a in given for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
+    shaped = any(context.facts.has_role(size, Role.SHAPE) for size in sizes)
+    return shaped or any(v.spread is Spread.COUNT for size in sizes for v in context.locals(size))
 
 
 def _has_rows(context: Context, call: ast.Call) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Finding
-from accel_migrate.facts.values import Role
+from accel_migrate.edits import Edit, Finding, InsertBefore
+from accel_migrate.facts.values import Literal, Role
 from accel_migrate.rules.backward import out_of_reach
+from accel_migrate.side_effects import is_guarded
 
 ID = "save-checkpoint"
 TITLE = "Save on the main process only, in the same format"
@@ -31,6 +33,31 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
             yield out_of_reach(context, call)
     if saves:
         yield from _state_dicts(context, saves)
+        yield from _waits(context, saves)
+
+
+def _waits(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
+    """Before a file of this run is loaded again, every process waits until the main one has written it."""
+    written = [path for call in saves if (path := _path(call, 1, "f")) is not None]
+    for call in context.calls_of("torch.load"):
+        path = _path(call, 0, "f")
+        statement = context.facts.statement(call)
+        if path is None or is_guarded(context.facts, call) or not any(_same_file(context, path, other) for other in written):
+            continue
+        with suppress(Unreachable):
+            template = context.say("@accelerator@.wait_for_everyone()", statement)
+            yield InsertBefore(source=context.source(call), rule=ID, why="the main process writes the file", node=statement, template=template)
+
+
+def _path(call: ast.Call, index: int, name: str) -> ast.expr | None:
+    keyword = next((k.value for k in call.keywords if k.arg == name), None)
+    return keyword or (call.args[index] if index < len(call.args) else None)
+
+
+def _same_file(context: Context, path: ast.expr, other: ast.expr) -> bool:
+    """Whether both expressions are written alike, or have the same constant for value."""
+    constants = {v.value for v in context.facts.of(path) if isinstance(v, Literal)} & {v.value for v in context.facts.of(other) if isinstance(v, Literal)}
+    return ast.unparse(path) == ast.unparse(other) or any(isinstance(c, str) for c in constants)
 
 
 def _state_dicts(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:

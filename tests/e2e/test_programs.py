@@ -1,0 +1,50 @@
+"""Training programs as people write them, migrated and run on 1, 2 and 3 processes.
+
+| program | what it is about |
+| --- | --- |
+| autoencoder | `use_gpu` branches and conditional moves, `Variable`, the last batch's loss and pictures after the loop |
+| callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
+| distillation | two trainings in a row by functions that make their own optimizers |
+| early_stopping | `print` as a default argument, index samplers, the best checkpoint loaded again |
+| image_tutorial | batches drawn to look at before and after training, per-class accuracy |
+| mean_teacher | `zip` of two loaders, an averaged teacher, noise with the size of the batch |
+| meters | several files, AverageMeter, top-k accuracy, `args.gpu`, DataParallel, resume |
+| registry | packages, models and optimizers by name, loaders in a dict, a logger with handlers |
+| segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |
+| transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |
+| wgan_class | a trainer class that chooses its device, loaders from outside, `next` in a while loop |
+| wgan_gp | NumPy noise with the size of the batch, gradient penalty, critic steps, rows saved |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from e2e.compare import compare_runs
+from e2e.forked import ForkingRunner
+from e2e.job import Job, Run
+from e2e.migrated import NOTHING_MIGRATED, accel_migrate, migrate
+
+PROGRAMS = Path(__file__).parent / "programs"
+SCRIPT = "train.py"
+FINDINGS = {"mean_teacher": {"two-loaders"}}
+"""What must be reported; everything else goes without a word."""
+EXACT_ON = {"mean_teacher": (1, 2)}
+"""Where a finding says so, only on these numbers of processes."""
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in PROGRAMS.iterdir()))
+def test_trains_the_same(runner: ForkingRunner, run_once: Callable[..., Run], tmp_path: Path, name: str) -> None:
+    original = Job(PROGRAMS / name, SCRIPT)
+    migration = migrate(original.folder, SCRIPT, tmp_path)
+    assert migration.migrated, migration.printed
+    assert {rule for _, rule in migration.findings} == FINDINGS.get(name, set()), migration.printed
+    expected, control = run_once(original), run_once(original, reverse_batches=True)
+    for processes in EXACT_ON.get(name, (1, 2, 3)):
+        verdict = compare_runs(expected, runner.run(Job(migration.folder, SCRIPT), processes), control)
+        assert verdict.same, f"on {processes} processes {verdict}"
+    again = accel_migrate(migration.folder, SCRIPT, "--check")
+    assert again.returncode != 1 and again.returncode != NOTHING_MIGRATED, again.stdout
