@@ -114,7 +114,7 @@ class Accelerator(ProcessControl):
         self.world = self.state.world
         self.gradient_state = GradientState(_plugin(gradient_accumulation_plugin, gradient_accumulation_steps))
         self.tracker = Tracker()
-        self.accumulation = Accumulation(self.tracker, self.gradient_state)
+        self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
         self.strategy = create(self.world, handlers.get(DistributedDataParallelKwargs))
         self.precision = Precision(
             self.state.mixed_precision, self.world.device.type, _options(handlers, GradScalerKwargs), _options(handlers, AutocastKwargs)
@@ -172,6 +172,7 @@ class Accelerator(ProcessControl):
     def prepare_scheduler(self, scheduler_: Any) -> Any:
         """Let windows and processes decide when `scheduler_` ticks, in place."""
         if not any(known is scheduler_ for known in self._schedulers):
+            scheduler.look_wrapped(scheduler_)
             if self._steps_differ:
                 scheduler.install(self, scheduler_)
             self._schedulers.append(scheduler_)

@@ -21,8 +21,9 @@ class Accumulation:
         stepped: optimizers that have used the pending gradients.
     """
 
-    def __init__(self, tracker: Tracker, state: GradientState) -> None:
+    def __init__(self, tracker: Tracker, state: GradientState, exact: bool) -> None:
         self.tracker = tracker
+        self.exact = exact
         self.state = state
         self.pending = 0
         self.inside = False
@@ -86,8 +87,9 @@ class Accumulation:
         at = self._position % self.steps
         ends = loader is not None and loader.end_of_dataloader
         left = None if loader is None else getattr(loader, "batches_left", None)
-        self._length = self.steps if left is None else min(self.steps, at + left + 1)
-        self.rescale = self.steps / (at + 1) if ends and left is None else 1.0
+        if self.exact:  # per process, as in Accelerate, a shorter last window is divided by `steps` too
+            self._length = self.steps if left is None else min(self.steps, at + left + 1)
+            self.rescale = self.steps / (at + 1) if ends and left is None else 1.0
         self.inside = True
         self._position = 0 if ends else self._position + 1
         self.state._set_sync_gradients(ends or at + 1 == self.steps)

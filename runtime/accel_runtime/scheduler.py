@@ -31,6 +31,13 @@ def install(accelerator: Accelerator, scheduler: Any) -> None:
     _registered[scheduler] = accelerator
 
 
+def look_wrapped(scheduler: Any) -> None:
+    """Answer `scheduler.scheduler`, by which scripts written for Accelerate reach into its wrapper, with the scheduler."""
+    cls = type(scheduler)
+    if not hasattr(cls, "scheduler") and "scheduler" not in vars(scheduler):
+        cls.scheduler = property(lambda self: self)
+
+
 @functools.cache
 def _patch_step(cls: type) -> None:
     plain = cls.step  # type: ignore[attr-defined]

@@ -91,6 +91,19 @@ def test_accumulation_in_per_process_mode(n):
             assert_close(got["weights"], expected)
 
 
+def test_a_shorter_last_window_is_divided_by_the_steps_as_in_accelerate():
+    def program(trainer):
+        model = trainer.prepare(torch.nn.Linear(1, 1, bias=False))
+        loader = trainer.prepare(DataLoader(torch.ones(3, 1), 1))
+        for x in loader:
+            with trainer.accumulate(model):
+                model.zero_grad()
+                trainer.backward(model(x).sum())
+        return {"grad": model.weight.grad.item()}
+
+    assert [accelerated(program, 1, split_batches=s, gradient_accumulation_steps=2)[0]["grad"] for s in (False, True)] == [0.5, 1.0]
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_metrics_are_gathered_once_per_sample(n):
     def program(trainer):
