@@ -1,4 +1,7 @@
-"""Where and why numbers on several processes differ from those on one under Hugging Face Accelerate: notes of the report."""
+"""Where and why numbers on several processes differ from those on one under Hugging Face Accelerate: notes of the report.
+
+The id sorts after `accelerator`, whose `finish` brings the last edits.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,20 @@ from collections.abc import Iterable, Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding
 from accel_migrate.facts.classes import ancestry
-from accel_migrate.facts.values import Literal, Role
+from accel_migrate.facts.values import Instance, Literal, Role
 from accel_migrate.plan import Plan
 from accel_migrate.rules.prepare import prepared_sites
 
-ID = "accelerate-notes"
+ID = "target-notes"
 TITLE = "Say where Accelerate's numbers differ on several processes"
 WHY = "its own order and padding"
 
 ITERABLE = {"torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset"}
+
+STATE_FIRST = (
+    "where PartialState() runs before the accelerator is made, processes on a host without GPU do not find each other, "
+    "and Accelerator(cpu=True) comes too late: make the accelerator first there"
+)
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
@@ -27,18 +35,30 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     if not context.dialect.exact:
         context.notes += _notes(context)
+        if any("PartialState()" in getattr(edit, "template", "") for edit in plan.edits):
+            context.notes.append(STATE_FIRST)
     return iter(())
 
 
 def _notes(context: Context) -> Iterator[str]:
     if context.left_out:
         yield "loaders and schedulers stay out of accelerator.prepare: Accelerate would cut what the sampler has shared out, and tick schedulers once per process"
-    loaders = [s for s, role in prepared_sites(context).items() if role is Role.LOADER and isinstance(s, ast.Call)]
+    sites = prepared_sites(context)
+    loaders = [s for s, role in sites.items() if role is Role.LOADER and isinstance(s, ast.Call)]
     if loaders:
         yield from _loaders(context, loaders)
+    ready_made = [s for s, role in sites.items() if role is Role.MODEL and isinstance(s, ast.Call) and _is_ready_made(context, s)]
+    if ready_made and not context.distributed:
+        yield f"{_where(context, ready_made)}: if the model has BatchNorm layers, they take their statistics from each process's own rows"
     if "mixed_precision" in context.settings:
         yield "Accelerate runs every forward pass of a prepared model in mixed precision, those outside of autocast (evaluation) too; on the CPU it scales no fp16 gradients"
     yield "on a host without GPU, accelerate launch starts one process; two: ACCELERATE_USE_CPU=true torchrun --nproc_per_node 2 SCRIPT ARGS"
+
+
+def _is_ready_made(context: Context, site: ast.Call) -> bool:
+    """Whether a library other than torch makes the model: its layers are not in sight."""
+    known = any(isinstance(v, Instance) for v in context.facts.of(site))
+    return not known and not context.facts.external.get(site, "").startswith("torch.")
 
 
 def _loaders(context: Context, loaders: list[ast.Call]) -> Iterator[str]:
