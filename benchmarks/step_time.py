@@ -1,6 +1,6 @@
 """What a training step costs over a loop written by hand, on one process and on several.
 
-    python benchmarks/step_time.py [--processes 1,2] [--rounds 15] [--steps 200]
+    python benchmarks/step_time.py [--processes 1,2] [--rounds 40] [--steps 50]
 
 A tiny network on purpose: the cost of a step that is all overhead. The contestants take turns in blocks of `--steps`
 steps, in the same processes. `over` is the CPU time of a block, all processes together, over that of the loop by hand
@@ -107,8 +107,8 @@ def rows(processes: int, rounds: int, steps: int) -> Iterator[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--processes", default="1,2", help="numbers of processes (default: 1,2)")
-    parser.add_argument("--rounds", type=int, default=15, help="blocks per contestant (default: 15)")
-    parser.add_argument("--steps", type=int, default=200, help="steps in a block (default: 200)")
+    parser.add_argument("--rounds", type=int, default=40, help="blocks per contestant (default: 40)")
+    parser.add_argument("--steps", type=int, default=50, help="steps in a block (default: 50)")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
