@@ -206,3 +206,36 @@ def test_a_loader_whose_sampler_shares_out_stays_out_of_prepare(files: Files) ->
     assert "model, optimizer = accelerator.prepare(model, optimizer)" in after
     assert "model(x.to(device))" in after
     assert "accelerator.unwrap_model(model).state_dict()" in after
+
+
+def test_state_before_the_accelerator_is_named(files: Files) -> None:
+    script = """\
+    import argparse
+    import torch
+    from torch.utils.data import DataLoader
+
+
+    def train(lr):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        loader = DataLoader(torch.randn(8, 4), batch_size=2)
+        model = torch.nn.Linear(4, 1).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+        for x in loader:
+            loss = model(x.to(device)).mean()
+            loss.backward()
+            optimizer.step()
+
+
+    def main():
+        print("starting")
+        train(0.1)
+        print("done")
+
+
+    main()
+    """
+    folder = files({"train.py": dedent(script)})
+    result = migrate(load_project(folder / "train.py"), Options(target="accelerate"))
+    assert 'PartialState().print("starting")' in text(result)
+    assert [(f.rule, f.node.lineno) for f in result.findings] == [("early-state", 18)]
+    assert not migrate(load_project(folder / "train.py"), Options()).findings

@@ -15,8 +15,8 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import AddImport, Edit, Finding, Inner, Severity
 from accel_migrate.facts.values import Role
+from accel_migrate.order import Before
 from accel_migrate.plan import Plan
-from accel_migrate.prepared_order import PreparedOrder
 from accel_migrate.rules.prepare import prepared_sites
 from accel_migrate.side_effects import runs_of, writing_statements
 
@@ -46,7 +46,7 @@ def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     if not context.dialect.wraps:
         return
     models = {site for site, role in prepared_sites(context).items() if role is Role.MODEL}
-    order = PreparedOrder(context.facts, plan)
+    order = Before.preparation(context.facts, plan)
     places: dict[ast.expr, None] = {}
     for base, whole in (*_hidden(context), *_guarded_forwards(context)):
         if context.in_model(base) or not _is_one_of(context, base, models):
@@ -119,7 +119,7 @@ def _trains_around_forward(context: Context, call: ast.Call) -> Finding:
 
 
 # -- where ---------------------------------------------------------------------------------------------
-def _where_to_unwrap(context: Context, order: PreparedOrder, base: ast.expr) -> list[ast.expr]:
+def _where_to_unwrap(context: Context, order: Before, base: ast.expr) -> list[ast.expr]:
     """`base` itself, or what the callers pass for it, where its function has no accelerator and never runs the model."""
     function = context.facts.function(base)
     if context.accelerator.is_at_hand(base) or not isinstance(base, ast.Name) or not isinstance(function, ast.FunctionDef):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner
 from accel_migrate.facts.values import Role
+from accel_migrate.order import Before
 from accel_migrate.plan import Plan
-from accel_migrate.prepared_order import PreparedOrder
 from accel_migrate.rules.prepare import prepared_sites
 
 ID = "accelerate-objects"
@@ -36,7 +36,7 @@ def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     if not context.dialect.wraps:
         return
     sites = prepared_sites(context)
-    order = PreparedOrder(context.facts, plan)
+    order = Before.preparation(context.facts, plan)
     for _, node in context.facts.nodes(ast.Attribute):
         assert isinstance(node, ast.Attribute)
         roles = {sites[v.site] for v in context.facts.of(node.value) if getattr(v, "site", None) in sites}  # type: ignore[union-attr]

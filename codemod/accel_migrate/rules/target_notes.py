@@ -9,9 +9,12 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Finding
+from accel_migrate.edits import Edit, Finding, Severity
+from accel_migrate.facts import catalog
 from accel_migrate.facts.classes import ancestry
 from accel_migrate.facts.values import Instance, Literal, Role
+from accel_migrate.order import Before
+from accel_migrate.places import node_of
 from accel_migrate.plan import Plan
 from accel_migrate.rules.prepare import prepared_sites
 
@@ -20,11 +23,6 @@ TITLE = "Say where Accelerate's numbers differ on several processes"
 WHY = "its own order and padding"
 
 ITERABLE = {"torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset"}
-
-STATE_FIRST = (
-    "where PartialState() runs before the accelerator is made, processes on a host without GPU do not find each other, "
-    "and Accelerator(cpu=True) comes too late: make the accelerator first there"
-)
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
@@ -35,9 +33,23 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     if not context.dialect.exact:
         context.notes += _notes(context)
-        if any("PartialState()" in getattr(edit, "template", "") for edit in plan.edits):
-            context.notes.append(STATE_FIRST)
-    return iter(())
+        yield from _early_state(context, plan)
+
+
+def _early_state(context: Context, plan: Plan) -> Iterator[Finding]:
+    """`PartialState()` before the accelerator takes no notice of ACCELERATE_USE_CPU; one finding per file."""
+    order = Before.statement(context.facts, context.home.anchor)
+    seen: set[object] = set()
+    for edit in plan.edits:
+        text = f"{getattr(edit, 'template', '')}{getattr(edit, 'header', '')}{getattr(edit, 'value', '')}"
+        node = node_of(edit)
+        if "PartialState()" in text and node is not None and edit.source not in seen and order.is_before(node):
+            seen.add(edit.source)
+            yield Finding(
+                source=edit.source, node=node, rule="early-state", severity=Severity.WARNING,
+                message="PartialState() runs before the accelerator is made: on a host without GPU the processes then do not find each other, and Accelerator(cpu=True) comes too late",
+                advice="make the accelerator above this line; where there are GPUs it is right as it is",
+            )  # fmt: skip
 
 
 def _notes(context: Context) -> Iterator[str]:
@@ -48,6 +60,7 @@ def _notes(context: Context) -> Iterator[str]:
     if loaders:
         yield from _loaders(context, loaders)
     ready_made = [s for s, role in sites.items() if role is Role.MODEL and isinstance(s, ast.Call) and _is_ready_made(context, s)]
+    ready_made += [c for c, name in context.facts.external.items() if name.startswith(catalog.MODEL_FACTORY_PREFIXES)]
     if ready_made and not context.distributed:
         yield f"{_where(context, ready_made)}: if the model has BatchNorm layers, they take their statistics from each process's own rows"
     if "mixed_precision" in context.settings:
