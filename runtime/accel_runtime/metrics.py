@@ -14,10 +14,20 @@ if TYPE_CHECKING:
 def gather_for_metrics(accelerator: Accelerator, data: Any, use_gather_object: bool) -> Any:
     """All processes' rows of the batch in progress, without borrowed or repeated ones."""
     objects = use_gather_object or next(others(data), None) is not None
+    if objects and not use_gather_object and isinstance(data, (tuple, dict)):
+        return _each(accelerator, data)
     if accelerator.exact:
         return global_values.gather_batch(accelerator.world, accelerator.tracker, data, objects)
     gathered = collectives.gather_object(accelerator.world, data) if objects else collectives.gather(accelerator.world, data)
     return _without_repetitions(accelerator, gathered, objects)
+
+
+def _each(accelerator: Accelerator, data: Any) -> Any:
+    """The entries one by one, where some are tensors and others lists with one object per sample."""
+    if isinstance(data, dict):
+        return type(data)((key, gather_for_metrics(accelerator, value, False)) for key, value in data.items())
+    entries = (gather_for_metrics(accelerator, value, False) for value in data)
+    return type(data)(*entries) if hasattr(data, "_fields") else tuple(entries)
 
 
 def _without_repetitions(accelerator: Accelerator, gathered: Any, objects: bool) -> Any:

@@ -442,6 +442,16 @@ class Evaluator:
         if ops.spreads(values) & {Spread.MEAN, Spread.SUM, Spread.RATIO, Spread.MIXED}:
             self.convert(node, values, frame, "test")
 
+    def branch(self, test: ast.expr, frame: Frame) -> bool | None:
+        """False for `x is None`, True for `x is not None`, where `x` holds rows; None where nothing is known."""
+        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Is | ast.IsNot) or not isinstance(test.left, ast.Name):
+            return None
+        right = test.comparators[0]
+        values = frame.env.get(test.left.id, UNKNOWN)
+        if not isinstance(right, ast.Constant) or right.value is not None or ops.spreads(values) != {Spread.SHARD} or len(values) > 1:
+            return None
+        return isinstance(test.ops[0], ast.IsNot)
+
     def convert(self, node: ast.expr, values: Values, frame: Frame, how: str) -> None:
         """Notes that the value of `node` leaves the tensors here."""
         if how == "test" and ops.spreads(values) == {Spread.ROW}:

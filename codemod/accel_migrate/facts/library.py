@@ -37,12 +37,15 @@ class Library:
         self.facts = calls.facts
         self.machine = calls.machine
         self.evaluator = calls.evaluator
+        self._ignored_marks: bool | None = None
 
     # -- functions ----------------------------------------------------------------------------------
     def call(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         self.calls._note_closures(args)
-        if name in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL | catalog.IDENTITIES | catalog.DEEP_COPIES:
+        if name in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL | catalog.IDENTITIES:
             return args.get(0, "module")
+        if name in catalog.DEEP_COPIES:
+            return frozenset(self.copied(value, node) for value in args.get(0, "x"))
         role = catalog.role_of(name)
         if role is not None:
             return self.make(role, name, node, args)
@@ -59,6 +62,13 @@ class Library:
         if name == "torch.autograd.grad":
             return UNKNOWN
         return self.calls.unknown(node, args)
+
+    def copied(self, value: Value, node: ast.Call) -> Value:
+        """A copy of a model is a model of its own, trained only if an optimizer gets its parameters too."""
+        if self.facts.role(value) is not Role.MODEL or not isinstance(value, Made | Instance):
+            return value
+        self.facts.copied_models.add(value.site)
+        return replace(value, site=node)
 
     def make(self, role: Role, name: str, node: ast.Call, args: Arguments) -> Values:
         value = Made(role, node, name)
@@ -289,9 +299,18 @@ class Library:
         if ops.spreads(spread) != {Spread.MEAN} or name not in catalog.CLASS_WEIGHTED_LOSSES or target is None:
             return spread
         if weight is None and ignored is None:
-            return spread
+            if not self._marks_ignored():
+                return spread
+            return frozenset(replace(v, spread=Spread.RATIO, weight="({target} != -100).sum()", parts=(("target", target),)) for v in locals_of(spread))
         template, parts = _denominator(weight, ignored, target)
         return frozenset(replace(v, spread=Spread.RATIO, weight=template, parts=parts) for v in locals_of(spread))
+
+    def _marks_ignored(self) -> bool:
+        """Whether the program writes -100, the target that these losses leave out unless told otherwise."""
+        if self._ignored_marks is None:
+            minus = (n for _, n in self.facts.nodes(ast.UnaryOp) if isinstance(n.op, ast.USub))  # type: ignore[attr-defined]
+            self._ignored_marks = any(isinstance(n.operand, ast.Constant) and n.operand.value == 100 for n in minus)  # type: ignore[attr-defined]
+        return self._ignored_marks
 
     # -- objects ------------------------------------------------------------------------------------
     def object_method(self, value: Made | Instance, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> Values:

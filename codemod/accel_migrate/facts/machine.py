@@ -13,7 +13,19 @@ from dataclasses import dataclass, field, replace
 
 from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
-from accel_migrate.facts.values import UNKNOWN, Box, ClassValue, Function, Instance, Local, Made, Role, Spread, Value, Values
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Box,
+    ClassValue,
+    Function,
+    Instance,
+    Local,
+    Made,
+    Role,
+    Spread,
+    Value,
+    Values,
+)
 
 MAX_DEPTH = 24
 MAX_VALUES = 24
@@ -236,6 +248,10 @@ class Machine:
 
     def do_If(self, node: ast.If, frame: Frame) -> None:
         self.evaluator.test(node.test, frame)
+        taken = self.evaluator.branch(node.test, frame)
+        if taken is not None:
+            self.block(node.body if taken else node.orelse, frame)
+            return
         before = dict(frame.env)
         self.block(node.body, frame)
         after_body, frame.env = frame.env, before

@@ -88,7 +88,7 @@ def _quotient(first: Spread | None, second: Spread | None, left: Values, right: 
         return _same(first, left, right)
     if first is S.SUM and second is S.COUNT:
         return local(S.MEAN, left, right)
-    if first is S.SUM and second is S.SUM:
+    if first is S.SUM and second is S.SUM and not any(v.grad for v in locals_of(right)):
         return local(S.RATIO, left, right, weight="{weight}", parts=(("weight", right_node),))
     return local(S.MIXED, left, right)
 

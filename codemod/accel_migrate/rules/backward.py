@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
+from accel_migrate.elsewhere import NotThere, written_at
+from accel_migrate.facts.accumulation import accumulation_window
 from accel_migrate.facts.facts import Backward
 from accel_migrate.facts.values import Local, Spread, spread_of
 
@@ -46,6 +48,10 @@ def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
     except Unreachable:
         yield out_of_reach(context, call)
         return
+    window = accumulation_window(context.facts, backward)
+    if window is not None and window.condition is not None and context.dialect.exact and not context.distributed:
+        template = f"{template[:-1]}, sync={{sync}})"
+        parts["sync"] = window.condition
     extra = [f"{k.arg}={{k{i}}}" if k.arg else f"**{{k{i}}}" for i, k in enumerate(call.keywords)]
     extra += ["gradient={g}"] if call.args else []
     parts |= {f"k{i}": k.value for i, k in enumerate(call.keywords)} | ({"g": call.args[0]} if call.args else {})
@@ -59,14 +65,22 @@ def weight_template(context: Context, values: frozenset, at: ast.AST) -> tuple[s
     found = next((v for v in values if isinstance(v, Local) and v.weight), None)
     if found is None:
         return None
-    scope = context.facts.scope(at)
-    for _, part in found.parts:
-        for name in ast.walk(part):
-            if isinstance(name, ast.Name) and scope.owner(name.id) is not context.facts.scope(part).owner(name.id):
-                return None
-            if isinstance(name, ast.Call):
-                return None
-    return found.weight, dict(found.parts)
+    try:
+        texts = {key: code_of(context, written_at(context.facts, part, at)) for key, part in found.parts}  # type: ignore[arg-type]
+    except NotThere:
+        return None
+    template = found.weight
+    for key, text in texts.items():
+        template = template.replace(f"{{{key}}}", text)
+    return template, {}
+
+
+def code_of(context: Context, node: ast.expr) -> str:
+    """`node` as the text of a template, in the script's own words where it is an expression of the script."""
+    source = ast.get_source_segment(context.source(node).text, node) if node in context.facts.parents else None
+    text = ast.unparse(ast.fix_missing_locations(node)) if source is None or "\n" in source else source
+    simple = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant)
+    return (text if simple else f"({text})").replace("{", "{{").replace("}", "}}")
 
 
 def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:

@@ -28,13 +28,16 @@ JOINS = {"cat", "concat", "stack", "concatenate", "vstack", "hstack"}
 def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed:
         return
-    for gather in (g for g in context.facts.gathers.values() if g.cut):
-        yield from _gather(context, gather)
     guarded = list(runs_of(context.facts, writing_statements(context.facts)))
     taken: dict[tuple[int, str], str] = {}
+    single: list[Edit | Finding] = []
     for conversion in context.facts.conversions.values():
         run = next((r for r in guarded if any(context.facts.inside(conversion.value, s) for s in r)), None)
-        yield from _convert(context, conversion, run, taken)
+        single.extend(_convert(context, conversion, run, taken))
+    yield from (item for item in single if isinstance(item, InsertAfter))
+    for gather in (g for g in context.facts.gathers.values() if g.cut):
+        yield from _gather(context, gather)
+    yield from (item for item in single if not isinstance(item, InsertAfter))
 
 
 # -- evaluation loops -------------------------------------------------------------------------------
@@ -168,6 +171,10 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         elif context.dialect.exact:
             template = template.replace("{x}", f"{{x}}, weight={weight[0]}")
             parts |= weight[1]
+            gather = _gathered_before(context, conversion.value, weight[0])
+            if gather is not None:
+                yield from _ahead_of_gather(context, gather, conversion.value, template, taken)
+                return
     try:
         template = context.say(template, conversion.value)
     except Unreachable:
@@ -193,6 +200,27 @@ def _attached(value: ast.expr) -> ast.expr:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "detach":
         return _attached(value.func.value)
     return value
+
+
+def _gathered_before(context: Context, value: ast.expr, weight: str) -> Gather | None:
+    """The gather above `value` after which the variables of `weight` hold the whole batch."""
+    names = {n.id for n in ast.walk(ast.parse(weight.replace("{{", "{").replace("}}", "}"), mode="eval")) if isinstance(n, ast.Name)}
+    for gather in context.facts.gathers.values():
+        if names & set(gather.names) and any(node is value for node in _later(context, gather)):
+            return gather
+    return None
+
+
+def _ahead_of_gather(context: Context, gather: Gather, value: ast.expr, template: str, taken: dict[tuple[int, str], str]) -> Iterator[Edit | Finding]:
+    """The figure is reduced while its denominator is still that of this process's rows."""
+    if not isinstance(value, ast.Name) or gather.hoisted:
+        yield unknown_denominator(context, value, "this figure")
+        return
+    key = (id(gather.statement), value.id)
+    if key not in taken:
+        taken[key] = value.id
+        text = context.say(template, gather.statement).replace("{x}", value.id)
+        yield InsertAfter(source=context.source(value), rule=ID, why=WHY, node=gather.statement, template=f"{value.id} = {text}")
 
 
 def _hoist(context: Context, value: ast.expr, template: str, parts: dict[str, ast.AST], guarded: list[ast.stmt], taken: dict[tuple[int, str], str]) -> Iterator[Edit]:

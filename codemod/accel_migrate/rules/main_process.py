@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.dialects import ACCELERATOR
-from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, WrapStatements
+from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, WrapStatements
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Role
 from accel_migrate.side_effects import is_guarded, opens_for_writing, runs_of, writers, writing_statements
@@ -38,10 +38,11 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     yield from _writers(context)
     yield from _guards(context, statements)
     yield from _open_files(context, statements)
+    yield from _log_files(context)
 
 
 def _say(context: Context, call: ast.Call) -> Iterator[Edit]:
-    if is_guarded(context.facts, call):
+    if is_guarded(context.facts, call) or context.facts.is_dead(call):
         return
     if not (isinstance(call.func, ast.Name) and call.func.id == "print"):
         yield from _say_by_other_name(context, call)
@@ -75,6 +76,7 @@ def _log_level(context: Context, call: ast.Call) -> Iterator[Edit]:
     try:
         main = context.say(f"{ACCELERATOR}.is_main_process", call)
     except Unreachable:
+        yield from _quiet_others(context)
         return
     if level is not None:
         yield context.replace(ID, level, f"{{x}} if {main} else {quiet}", WHY, x=Inner(level))
@@ -87,9 +89,20 @@ def _logger_level(context: Context, call: ast.Call) -> Iterator[Edit]:
     level = call.args[0]
     module = ast.unparse(level).rpartition(".")[0]
     quiet = f"{module}.WARNING" if module else '"WARNING"'
+    if isinstance(context.facts.function(call), ast.Module) and not context.accelerator.is_at_hand(call):
+        yield from _quiet_others(context)
+        return
     main, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", call, ID)
     yield _replace_inner(context, level, f"{{x}} if {main} else {quiet}")
     yield from imports
+
+
+def _quiet_others(context: Context) -> Iterator[Edit]:
+    """Logging that is set up while modules are imported: once there are processes, the others only warn."""
+    home, text = context.home, context.say(ACCELERATOR, context.home.anchor)
+    template = f"if not {text}.is_main_process:\n    logging.disable(logging.INFO)"
+    yield InsertAfter(source=home.source, rule=ID, why=WHY, node=home.anchor, template=template)
+    yield AddImport(source=home.source, rule=ID, why=WHY, module="logging")
 
 
 # -- guards -----------------------------------------------------------------------------------------
@@ -125,6 +138,19 @@ def _open_files(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
             continue
         main, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", call, ID)
         yield context.replace(ID, call.args[0], f"{{x}} if {main} else os.devnull", WHY, x=Inner(call.args[0]))
+        yield AddImport(source=context.source(call), rule=ID, why=WHY, module="os")
+        yield from imports
+
+
+def _log_files(context: Context) -> Iterator[Edit]:
+    """A log that is begun anew: the other processes must not truncate it."""
+    for call in context.calls_of("logging.FileHandler", "logging.basicConfig"):
+        modes = [*(k.value for k in call.keywords if k.arg in {"mode", "filemode"}), *call.args[1:2]]
+        files = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "filename")]
+        if not files or is_guarded(context.facts, call) or not any(isinstance(m, ast.Constant) and "w" in str(m.value) for m in modes):
+            continue
+        main, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", call, ID)
+        yield _replace_inner(context, files[0], f"{{x}} if {main} else os.devnull")
         yield AddImport(source=context.source(call), rule=ID, why=WHY, module="os")
         yield from imports
 
