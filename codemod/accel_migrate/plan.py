@@ -71,11 +71,21 @@ def _wrapped(inner: ReplaceExpression, outer: ReplaceExpression) -> ReplaceExpre
     for key in inner.parts:
         text = text.replace(f"{{{key}}}", f"{{inner_{key}}}")
     template = outer.template
+    simple = _is_primary(text)
     for key in keys:
-        alone = template in {f"{{{key}}}", f"({{{key}}})"} or f"({{{key}}})" in template or f"({{{key}}}, " in template
+        alone = simple or template in {f"{{{key}}}", f"({{{key}}})"} or f"({{{key}}})" in template or f"({{{key}}}, " in template
         template = template.replace(f"{{{key}}}", text if alone else f"({text})")
     parts = {k: p for k, p in outer.parts.items() if k not in keys} | renamed
     return ReplaceExpression(source=outer.source, rule=outer.rule, why=outer.why, node=outer.node, template=template, parts=parts)
+
+
+def _is_primary(template: str) -> bool:
+    """Whether `template` binds tighter than any operator, so that it needs no parentheses."""
+    try:
+        node = ast.parse(template.replace("{", "_").replace("}", "_").replace("@", "_"), mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
 
 
 def make_plan(context: Context, options: Options) -> Plan:

@@ -13,7 +13,7 @@ FILE_CALLS = {
     "os.mkdir", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir", "os.removedirs", "os.symlink",
     "shutil.rmtree", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "shutil.move",
     "torchvision.utils.save_image", "numpy.save", "numpy.savez", "numpy.savetxt", "matplotlib.pyplot.savefig",
-    "json.dump", "pickle.dump", "torch.onnx.export", "imageio.imwrite", "cv2.imwrite",
+    "json.dump", "pickle.dump", "torch.onnx.export", "imageio.imwrite", "cv2.imwrite", "sys.stdout.write", "sys.stderr.write",
 }  # fmt: skip
 FILE_METHODS = {"savefig", "to_csv", "to_json", "write_text", "write_bytes", "unlink", "export_chrome_trace"}
 TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.")
@@ -23,7 +23,7 @@ def writing_statements(facts: Facts) -> list[ast.stmt]:
     """Statements to be guarded, outermost only, in order; none that trains or evaluates inside."""
     found: list[ast.stmt] = []
     for _, node in facts.nodes(ast.Expr, ast.With):
-        if is_guarded(facts, node):
+        if is_guarded(facts, node) or facts.is_dead(node):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _writes(facts, node.value):
             found.append(_with_test(facts, node))
@@ -113,3 +113,20 @@ def runs_of(facts: Facts, statements: list[ast.stmt]) -> Iterator[list[ast.stmt]
 def writers(facts: Facts) -> Iterator[ast.Call]:
     """Calls that make a writer, outside of a guard."""
     return (call for call, name in facts.external.items() if name in catalog.WRITERS and not is_guarded(facts, call))
+
+
+def speaking_functions(facts: Facts, statements: list[ast.stmt]) -> dict[ast.FunctionDef, list[ast.stmt]]:
+    """Functions that do nothing but write, in several places: they end at once on the other processes."""
+    found: dict[ast.FunctionDef, list[ast.stmt]] = {}
+    for run in runs_of(facts, statements):
+        function = facts.function(run[0])
+        if isinstance(function, ast.FunctionDef):
+            found.setdefault(function, []).extend(run)
+    return {f: s for f, s in found.items() if len({id(facts.parents[x]) for x in s}) > 1 and len(s) > 3 and _only_speaks(facts, f)}
+
+
+def _only_speaks(facts: Facts, function: ast.FunctionDef) -> bool:
+    returns = any(isinstance(n, ast.Return) and n.value is not None or isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
+    stores = any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(function))
+    converts = any(facts.function(c.value) is function for c in facts.conversions.values())
+    return not returns and not stores and not converts and not runs_models(facts, function)

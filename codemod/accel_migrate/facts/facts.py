@@ -127,6 +127,8 @@ class Facts:
     """Site of a module -> sites of the modules of which it is a part."""
     visited: set[ast.AST] = field(default_factory=set)
     """Functions that some path of the program reaches from a module body."""
+    copied_models: set[ast.AST] = field(default_factory=set)
+    """Sites of models of which the script makes copies."""
     called_back: set[ast.AST] = field(default_factory=set)
     """Functions handed to a library as values: their callers are not all known."""
     proven_models: set[ast.AST] = field(default_factory=set)
@@ -172,6 +174,16 @@ class Facts:
             if ancestor in self.scopes:
                 return self.scopes[ancestor]
         return self.scopes[node]
+
+    def is_dead(self, node: ast.AST) -> bool:
+        """Whether `node` stands in a function of an imported module which the program never calls (a module's self-test)."""
+        function = self.function(node)
+        return (
+            isinstance(function, ast.FunctionDef)
+            and function not in self.visited
+            and self.scopes[function].enclosing_class is None
+            and self.source(node) is not self.entry
+        )
 
     def inside(self, node: ast.AST, container: ast.AST) -> bool:
         return node is container or any(a is container for a in self.ancestors(node))

@@ -247,6 +247,8 @@ class Machine:
             self.facts.bindings.append(Binding(statement, target, values, frame.scope, self.order, tuple(self.loops)))
 
     def do_If(self, node: ast.If, frame: Frame) -> None:
+        if ast.unparse(node.test) == "__name__ == '__main__'" and frame.scope.source is not self.facts.entry:
+            return  # an imported module's own entry
         self.evaluator.test(node.test, frame)
         taken = self.evaluator.branch(node.test, frame)
         if taken is not None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.dialects import ACCELERATOR
-from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, WrapStatements
+from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, WrapStatements
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Role
-from accel_migrate.side_effects import is_guarded, opens_for_writing, runs_of, writers, writing_statements
+from accel_migrate.side_effects import is_guarded, opens_for_writing, runs_of, speaking_functions, writers, writing_statements
 
 ID = "main-process"
 TITLE = "Print, log and write on the main process only"
@@ -35,6 +35,10 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         if method == "setLevel" and any(context.facts.role(v) is Role.LOGGER for v in base) and len(call.args) == 1:
             yield from _logger_level(context, call)
     statements = writing_statements(context.facts)
+    speaking = speaking_functions(context.facts, statements)
+    for function in speaking:
+        yield from _end_early(context, function)
+    statements = [s for s in statements if context.facts.function(s) not in speaking]
     yield from _writers(context)
     yield from _guards(context, statements)
     yield from _open_files(context, statements)
@@ -114,6 +118,14 @@ def _writers(context: Context) -> Iterator[Edit]:
         except Unreachable:
             continue
         yield _replace_inner(context, call, f"{{x}} if {main} else None")
+
+
+def _end_early(context: Context, function: ast.FunctionDef) -> Iterator[Edit]:
+    text, imports = context.say_anywhere(f"if not {ACCELERATOR}.is_main_process:\n    return", function.body[0], ID)
+    first = function.body[0]
+    docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(function.body) > 1
+    yield InsertBefore(source=context.source(function), rule=ID, why=WHY, node=function.body[1] if docstring else first, template=text)
+    yield from imports
 
 
 def _guards(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
