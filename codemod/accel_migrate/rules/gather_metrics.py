@@ -119,9 +119,9 @@ def _root_is_hosted(context: Context, gather: Gather, path: ast.expr) -> bool:
 
 
 def _is_hosted(context: Context, gather: Gather, name: str) -> bool:
-    """Whether the loop never moves `name` (or what it is unpacked from) to the device."""
-    loop = next(a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For))
-    stores = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    """Whether the loop (or, outside of any, the function) never moves `name` (or what it is unpacked from) to the device."""
+    around = next((a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For)), gather.scope.node)
+    stores = [n for n in ast.walk(around) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
     found = [v for store in stores for v in context.locals(store)]
     return bool(found) and all(v.host for v in found)
 
