@@ -131,6 +131,16 @@ def test_a_helper_that_only_looks_is_given_the_model_inside(files: Files) -> Non
     assert "in net.named_parameters()" in after
 
 
+def test_a_layer_in_a_gathered_line_is_reached_too(files: Files) -> None:
+    after = "codes = []\nwith torch.no_grad():\n    for (x,) in loader:\n        codes.append(model.body(x).numpy())"
+    assert "accelerator.gather_for_metrics(accelerator.unwrap_model(model).body(x))" in text(migrated(files, after=after))
+
+
+def test_noise_of_numpy_is_cut_by_numpy(files: Files) -> None:
+    result = migrated(files, definitions="import numpy as np", loss="noise = torch.tensor(np.random.rand(x.size(0), 4))\nloss = model(x + noise).mean()")
+    assert "np.array_split(np.random.rand(accelerator.num_processes * x.size(0), 4), accelerator.num_processes)[accelerator.process_index]" in text(result)
+
+
 def test_the_global_batch_is_asked_for_as_accelerate_listens(files: Files) -> None:
     """`Accelerator(split_batches=True)` is ignored by accelerate 1.15."""
     after = text(migrated(files))

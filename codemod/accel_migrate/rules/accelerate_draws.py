@@ -62,8 +62,20 @@ def _cut(context: Context, call: ast.Call, sizes: list[tuple[int, ast.expr]]) ->
     except Unreachable:
         yield _same_noise(context, call)
         return
+    slices = _slices(context, call, number)
+    if slices is None:
+        yield _same_noise(context, call)
+        return
     yield context.replace(ID, size, f"{number} * {{x}}", WHY, x=Inner(size))
-    yield context.replace(ID, call, f"{{x}}.chunk({number})[{index}]", WHY, x=Inner(call))
+    yield context.replace(ID, call, f"{slices}[{index}]", WHY, x=Inner(call))
+
+
+def _slices(context: Context, call: ast.Call, number: str) -> str | None:
+    """The noise `{x}` in one slice per process; None for an array of a NumPy that has no name here."""
+    if not context.facts.external[call].startswith("numpy."):
+        return f"{{x}}.chunk({number})"
+    numpy, found, _ = ast.unparse(call.func).rpartition(".random.")
+    return f"{numpy}.array_split({{x}}, {number})" if found else None
 
 
 def _same_noise(context: Context, call: ast.Call) -> Finding:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import AddImport, Edit, Finding, Inner, Severity
+from accel_migrate.edits import AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.values import Role
 from accel_migrate.order import Before
 from accel_migrate.plan import Plan
@@ -51,7 +51,7 @@ def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     for base, whole in (*_hidden(context), *_guarded_forwards(context)):
         if context.in_model(base) or not _is_one_of(context, base, models):
             continue
-        if plan.is_removed(whole) or order.is_before(base) or _is_inside(context, plan, base, models):
+        if _is_gone(context, plan, whole) or order.is_before(base) or _is_inside(context, plan, base, models):
             continue
         training = _training_call(context, whole)
         if training is not None:
@@ -64,6 +64,14 @@ def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
 
 def _is_one_of(context: Context, node: ast.expr, models: set[ast.AST]) -> bool:
     return any(context.facts.role(v) is Role.MODEL and v.site in models for v in context.facts.of(node))  # type: ignore[union-attr]
+
+
+def _is_gone(context: Context, plan: Plan, node: ast.expr) -> bool:
+    """Whether an edit drops `node`; what moves to another line (a gathered forward pass) is still there."""
+    if not plan.is_removed(node):
+        return False
+    moved = [p.node for e in plan.edits if isinstance(e, InsertBefore | InsertAfter) for p in e.parts.values() if isinstance(p, Inner)]
+    return not any(context.facts.inside(node, part) for part in moved)
 
 
 def _is_inside(context: Context, plan: Plan, node: ast.expr, models: set[ast.AST]) -> bool:

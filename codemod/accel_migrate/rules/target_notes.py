@@ -84,6 +84,9 @@ def _loaders(context: Context, loaders: list[ast.Call]) -> Iterator[str]:
     sizes = sorted({v.value for c in loaders for v in _size(context, c) if isinstance(v, Literal) and isinstance(v.value, int)})
     known = f" (here {', '.join(map(str, sizes))})" if sizes else ""
     yield f"{_where(context, loaders)}: with split_batches each batch size must be a multiple of the number of processes{known}"
+    zipped = [c for c in context.calls_of("zip") if sum(context.facts.has_role(a, Role.LOADER) for a in c.args) > 1]
+    if zipped:
+        yield f"{_where(context, zipped)}: Accelerate's loaders start only when they are read, so zipped loaders draw from the random stream in another order, on one process too"
     workers = [c for c in loaders if _given(c, "num_workers")]
     if workers:
         yield f"{_where(context, workers)}: random augmentation draws the same numbers in the workers of all processes"
