@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.calls import Calls
+from accel_migrate.facts.classes import find_method
 from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import (
@@ -274,8 +275,6 @@ class Evaluator:
         return frozenset({Local(Spread.SHARD, host=True, batch=True)})
 
     def _iterate_instance(self, value: Instance, frame: Frame) -> Values:
-        from accel_migrate.facts.classes import find_method
-
         method = find_method(self.facts, value.cls.node, "__iter__")
         if method is None or self.facts.role(value) is Role.MODEL:
             return UNKNOWN
@@ -307,6 +306,8 @@ class Evaluator:
                 found |= self.loaders_of(self.machine.read_heap(value, "sources"))
             elif isinstance(value, Instance) and Spread.SHARD in ops.spreads(self._deep(self.machine.read_heap(value, "yields"))):
                 found.add(value)
+                method = find_method(self.facts, value.cls.node, "__iter__")
+                found |= self.machine.read_heap(method, "sources")
         return found
 
     def box(self, site: ast.AST) -> Box:
@@ -443,14 +444,30 @@ class Evaluator:
             self.convert(node, values, frame, "test")
 
     def branch(self, test: ast.expr, frame: Frame) -> bool | None:
-        """False for `x is None`, True for `x is not None`, where `x` holds rows; None where nothing is known."""
-        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Is | ast.IsNot) or not isinstance(test.left, ast.Name):
+        """Whether a test of one value holds, as far as it is known: `labels is None` of rows, `self.reduction == "mean"`."""
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.comparators[0], ast.Constant):
             return None
-        right = test.comparators[0]
-        values = frame.env.get(test.left.id, UNKNOWN)
-        if not isinstance(right, ast.Constant) or right.value is not None or ops.spreads(values) != {Spread.SHARD} or len(values) > 1:
+        wanted, op = test.comparators[0].value, test.ops[0]
+        if wanted is None and isinstance(op, ast.Is | ast.IsNot) and isinstance(test.left, ast.Name):
+            values = frame.env.get(test.left.id, UNKNOWN)
+            return isinstance(op, ast.IsNot) if ops.spreads(values) == {Spread.SHARD} and len(values) == 1 else None
+        if isinstance(wanted, str) and isinstance(op, ast.Eq | ast.NotEq):
+            known = self._only_string(test.left, frame)
+            return None if known is None else (known == wanted) is isinstance(op, ast.Eq)
+        return None
+
+    def _only_string(self, node: ast.expr, frame: Frame) -> str | None:
+        """The one string that a parameter, or an attribute of every instance, holds."""
+        if isinstance(node, ast.Name):
+            values = frame.env.get(node.id, UNKNOWN)
+        elif isinstance(node, ast.Attribute) and frame.receiver is not None and isinstance(node.value, ast.Name):
+            if frame.env.get(node.value.id) != frozenset({frame.receiver}) or self.machine.read_heap(frame.receiver.cls, f"unknown {node.attr}"):
+                return None
+            values = self.machine.read_heap(frame.receiver.cls, node.attr)
+        else:
             return None
-        return isinstance(test.ops[0], ast.IsNot)
+        value = next(iter(values), None)
+        return value.value if len(values) == 1 and isinstance(value, Literal) and isinstance(value.value, str) else None
 
     def convert(self, node: ast.expr, values: Values, frame: Frame, how: str) -> None:
         """Notes that the value of `node` leaves the tensors here."""

@@ -129,6 +129,29 @@ class Library:
     def f_next(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         return ops.taken_at(node, self.evaluator.iterate(args.get(0, ""), frame)) if name == "next" else self.calls.unknown(node, args)
 
+    def f_sum(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """The built-in adds what a container holds: losses give a loss, rows of a tensor their sum."""
+        values = args.get(0, "iterable")
+        if name != "sum":
+            return self.tensor_function(name, "sum", node, args, frame)
+        if Spread.SHARD in ops.spreads(values) and self._runs_over_rows(node.args[0] if node.args else node):
+            return ops.local(Spread.SUM, values)
+        elements = frozenset(locals_of(values) or locals_of(self.evaluator.iterate(values, frame)))
+        kinds = ops.spreads(elements)
+        return elements if len(kinds) <= 1 and kinds != {Spread.RATIO} else ops.local(Spread.MIXED, elements)
+
+    def _runs_over_rows(self, iterable: ast.expr) -> bool:
+        """Whether `iterable` yields one value for each row of a batch."""
+        if not isinstance(iterable, ast.GeneratorExp | ast.ListComp):
+            return True
+        return any(Spread.SHARD in ops.spreads(self._iterated(generator.iter)) for generator in iterable.generators)
+
+    def _iterated(self, node: ast.expr) -> Values:
+        """What a loop over `node` runs over, through `zip` and `enumerate`."""
+        values = self.facts.of(node)
+        sources = [self.machine.read_heap(v, "sources") for v in values if isinstance(v, Made) and v.detail.startswith("iter:")]
+        return values.union(*sources)
+
     def f_len(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         return frozenset({Local(Spread.COUNT)}) if Spread.SHARD in ops.spreads(args.get(0, "")) else UNKNOWN
 
@@ -216,6 +239,9 @@ class Library:
         shaped = any(Spread.COUNT in ops.spreads(v) or made(v, Role.SHAPE) for v in inputs)
         if name in catalog.RANDOM_DRAWS and shaped:
             return frozenset({Local(Spread.SHARD)})
+        if name in {"torch.tensor", "torch.as_tensor"} and ops.spreads(first) and not ops.spreads(first) - {Spread.COUNT, Spread.RATE}:
+            self.evaluator.convert(node.args[0], first, frame, "collect")
+            return UNKNOWN
         if name in catalog.TENSOR_MAKERS and not shaped:
             return _strongest(inputs)
         if name in catalog.TENSOR_MAKERS:

@@ -19,6 +19,7 @@ from accel_migrate.facts.values import (
     ClassValue,
     Function,
     Instance,
+    Literal,
     Local,
     Made,
     Role,
@@ -42,6 +43,8 @@ class Frame:
     receiver: Instance | None = None
     gathered: frozenset[str] = frozenset()
     """Texts of expressions whose global rows have been gathered in this pass through a loop."""
+    ended: bool = False
+    """Whether it has surely returned: a branch that is known to be taken ended so."""
 
 
 class Machine:
@@ -108,7 +111,7 @@ class Machine:
         """What `node` returns when its parameters have the values of `env`."""
         self.facts.visited.add(node)
         if node in self.stack or len(self.stack) >= MAX_DEPTH:
-            return self.heap.get((node, "return"), UNKNOWN)
+            return _fitting(self.heap.get((node, "return"), UNKNOWN), env)
         key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None)
         if key in self.memo:
             return self.memo[key]
@@ -128,13 +131,24 @@ class Machine:
             self.no_grad -= guarded
             self.stack.pop()
             self.loops = loops
+        if is_generator(node):
+            frame.returned |= self.generator(node)
         self.write_heap(node, "return", frame.returned)
         self.memo[key] = frame.returned
         return frame.returned
 
+    def generator(self, node: FunctionNode) -> Values:
+        """What a call of the generator function `node` returns: an iterator, over batches where it loops over a loader."""
+        iterator = Made(Role.OBJECT, node, "iter:generator")
+        self.write_heap(iterator, "yields", self.read_heap(node, "yield"))
+        self.write_heap(iterator, "sources", self.read_heap(node, "sources"))
+        return frozenset({iterator})
+
     # -- statements ---------------------------------------------------------------------------
     def block(self, statements: list[ast.stmt], frame: Frame) -> None:
         for statement in statements:
+            if frame.ended:
+                break
             gather = self.plan.get(statement)
             if gather is not None and gather.hoisted:
                 for call in gather.hoisted:
@@ -234,6 +248,8 @@ class Machine:
     def store_attribute(self, owner: Value, name: str, values: Values) -> None:
         if isinstance(owner, Instance):
             self.write_heap(owner.cls, name, values)
+            if not values:
+                self.write_heap(owner.cls, f"unknown {name}", frozenset({Literal(True)}))
             if self.facts.role(owner) is Role.MODEL:
                 for value in values:
                     if self.facts.role(value) is Role.MODEL and value.site is not owner.site:  # type: ignore[union-attr]
@@ -252,13 +268,21 @@ class Machine:
         self.evaluator.test(node.test, frame)
         taken = self.evaluator.branch(node.test, frame)
         if taken is not None:
-            self.block(node.body if taken else node.orelse, frame)
+            self._take(node.body if taken else node.orelse, frame)
             return
         before = dict(frame.env)
         self.block(node.body, frame)
+        ended, frame.ended = frame.ended, False
         after_body, frame.env = frame.env, before
         self.block(node.orelse, frame)
+        frame.ended = frame.ended and ended
         frame.env = joined(after_body, frame.env)
+
+    def _take(self, statements: list[ast.stmt], frame: Frame) -> None:
+        """Runs the branch that is known to be taken."""
+        self.block(statements, frame)
+        if statements and isinstance(statements[-1], ast.Return | ast.Raise):
+            frame.ended = True
 
     def do_For(self, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
         iterated = self.evaluator.eval(node.iter, frame)
@@ -270,6 +294,7 @@ class Machine:
                 frame.gathered = frozenset()
             self.assign(node.target, self.evaluator.taken_by(node, iterated, frame), frame, node)
             self.block(node.body, frame)
+            frame.ended = False
             frame.env = joined(before, frame.env)
         self.loops.pop()
         self.leave_loader_loop(loop)
@@ -285,6 +310,7 @@ class Machine:
         loop.loaders |= loaders
         loop.depth = len(self.stack)
         self.loader_loops.append(loop)
+        self.write_heap(frame.scope.node, "sources", frozenset(loaders))
         return loop
 
     def leave_loader_loop(self, loop: Loop | None) -> None:
@@ -297,6 +323,7 @@ class Machine:
             self.evaluator.test(node.test, frame)
             before = dict(frame.env)
             self.block(node.body, frame)
+            frame.ended = False
             frame.env = joined(before, frame.env)
         self.loops.pop()
         self.block(node.orelse, frame)
@@ -317,9 +344,11 @@ class Machine:
     def do_Try(self, node: ast.Try, frame: Frame) -> None:
         before = dict(frame.env)
         self.block(node.body, frame)
+        frame.ended = False
         for handler in node.handlers:
             after, frame.env = frame.env, joined(before, frame.env)
             self.block(handler.body, frame)
+            frame.ended = False
             frame.env = joined(after, frame.env)
         self.block(node.orelse, frame)
         self.block(node.finalbody, frame)
@@ -332,6 +361,7 @@ class Machine:
         for case in node.cases:
             inner, frame.env = frame.env, dict(before)
             self.block(case.body, frame)
+            frame.ended = False
             frame.env = joined(inner, frame.env)
 
     def do_Import(self, node: ast.Import, frame: Frame) -> None:
@@ -373,6 +403,25 @@ class Machine:
         return env
 
 
+def _fitting(returned: Values, env: dict[str, Values]) -> Values:
+    """What a recursive call returns of all that the function returned so far: rows only for rows."""
+    if any(isinstance(v, Local | Box) for values in env.values() for v in values):
+        return returned
+    return frozenset(v for v in returned if not isinstance(v, Local))
+
+
+def is_generator(node: FunctionNode) -> bool:
+    """Whether `node` itself yields (and not only a function inside it)."""
+    pending: list[ast.AST] = [] if isinstance(node, ast.Lambda) else list(node.body)
+    while pending:
+        current = pending.pop()
+        if isinstance(current, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(current))
+    return False
+
+
 def limited(values: Values) -> Values:
     """`values` with duplicates of one spread merged, and cut where the analysis has lost track."""
     found = [v for v in values if isinstance(v, Local)]
@@ -391,8 +440,13 @@ def limited(values: Values) -> Values:
 
 
 def _merged(a: Local, b: Local) -> Local:
-    keep = a if a.weight else b
+    keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
     return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=len))
+
+
+def _denominator(value: Local) -> tuple[str, ...]:
+    """What a mean over something else than rows divides by, as text; two losses that read alike divide alike."""
+    return (value.weight, *(ast.unparse(node) for _, node in value.parts))
 
 
 def joined(a: dict[str, Values], b: dict[str, Values]) -> dict[str, Values]:

@@ -78,8 +78,11 @@ def weight_template(context: Context, values: frozenset, at: ast.AST) -> tuple[s
 def code_of(context: Context, node: ast.expr) -> str:
     """`node` as the text of a template, in the script's own words where it is an expression of the script."""
     source = ast.get_source_segment(context.source(node).text, node) if node in context.facts.parents else None
-    text = ast.unparse(ast.fix_missing_locations(node)) if source is None or "\n" in source else source
-    simple = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant)
+    text = source
+    if text is None or "\n" in text:
+        text = ast.unparse(ast.fix_missing_locations(node))
+        text = text if '"' in text else text.replace("'", '"')
+    simple = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant | ast.UnaryOp)
     return (text if simple else f"({text})").replace("{", "{{").replace("}", "}}")
 
 

@@ -55,9 +55,15 @@ def _path(call: ast.Call, index: int, name: str) -> ast.expr | None:
 
 
 def _same_file(context: Context, path: ast.expr, other: ast.expr) -> bool:
-    """Whether both expressions are written alike, or have the same constant for value."""
-    constants = {v.value for v in context.facts.of(path) if isinstance(v, Literal)} & {v.value for v in context.facts.of(other) if isinstance(v, Literal)}
-    return ast.unparse(path) == ast.unparse(other) or any(isinstance(c, str) for c in constants)
+    """Whether both expressions are written alike, or end in the same file name."""
+    return ast.unparse(path) == ast.unparse(other) or bool(_file_names(context, path) & _file_names(context, other))
+
+
+def _file_names(context: Context, path: ast.expr) -> set[str]:
+    """Names of files in the constants that `path` is made of, through variables and parameters."""
+    values = [v.value for node in ast.walk(path) if isinstance(node, ast.expr) for v in context.facts.of(node) if isinstance(v, Literal)]
+    constants = [n.value for n in ast.walk(path) if isinstance(n, ast.Constant)]
+    return {str(v).rpartition("/")[2] for v in (*values, *constants) if isinstance(v, str) and "." in v}
 
 
 def _state_dicts(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:

@@ -23,7 +23,15 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     if len({_seed(c) for c in calls}) > 1 and not _all_in_functions(context, calls):
         return
     for statements in _groups(context, calls):
-        yield from _rewrite(context, statements)
+        if not _is_taken(context, statements[0]):
+            yield from _rewrite(context, statements)
+
+
+def _is_taken(context: Context, statement: ast.stmt) -> bool:
+    """Whether the file has another `set_seed` of its own: then its seeding lines stay, which seed every process alike."""
+    scope = context.facts.scopes[context.source(statement).tree]
+    own = [s for s in scope.node.body if isinstance(s, ast.FunctionDef) and s.name == "set_seed"]  # type: ignore[attr-defined]
+    return "set_seed" in scope.bound and not any(_is_own_set_seed(context, f) for f in own)
 
 
 def _is_statement(context: Context, call: ast.Call) -> bool:
