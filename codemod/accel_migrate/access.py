@@ -10,7 +10,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from accel_migrate.edits import AddArgument, AddImport, AddParameter, Edit, InsertAfter, InsertBefore, RenameParameter, ReplaceExpression
+from accel_migrate.edits import (
+    AddArgument,
+    AddImport,
+    AddParameter,
+    Edit,
+    InsertAfter,
+    InsertBefore,
+    RemoveArgument,
+    RenameParameter,
+    ReplaceExpression,
+)
 from accel_migrate.facts.classes import ancestry, find_method
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
@@ -206,6 +216,9 @@ class Access:
             if given is None:
                 has_keywords = bool(call.keywords) or bool(function.args.defaults)
                 yield AddArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, value=text, keyword=NAME if has_keywords else None)
+            elif any(k.value is given for k in call.keywords):
+                yield RemoveArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, argument=given)
+                yield AddArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, value=text, keyword=NAME)
             else:
                 yield ReplaceExpression(source=self.facts.source(call), rule=RULE, why=why, node=given, template=text)
 

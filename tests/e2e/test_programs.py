@@ -6,11 +6,16 @@
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
 | distillation | two trainings in a row by functions that make their own optimizers |
 | early_stopping | `print` as a default argument, index samplers, the best checkpoint loaded again |
+| ema_class | an averaged copy in a module of its own, a custom loss, a warm-up schedule by lambda, a running loss |
 | image_tutorial | batches drawn to look at before and after training, per-class accuracy |
+| lenet | an `accuracy` helper for training and evaluation, sums added to an accumulator |
 | mean_teacher | `zip` of two loaders, an averaged teacher, noise with the size of the batch |
 | meters | several files, AverageMeter, top-k accuracy, `args.gpu`, DataParallel, resume |
+| metric_logger | a logger whose generator hands out the batches, `device` passed by keyword, meters by name |
+| multitask | nested dict batches, losses from a method of the model, one function for both phases, logging set up at import |
 | registry | packages, models and optimizers by name, loaders in a dict, a logger with handlers |
 | segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |
+| trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
 | transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |
 | wgan_class | a trainer class that chooses its device, loaders from outside, `next` in a while loop |
 | wgan_gp | NumPy noise with the size of the batch, gradient penalty, critic steps, rows saved |

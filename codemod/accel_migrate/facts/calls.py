@@ -6,7 +6,6 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method, is_record
 from accel_migrate.facts.facts import Backward, Forward
@@ -83,10 +82,16 @@ class Calls:
         for target in targets:
             found |= self.apply(target, node, args, frame)
         if isinstance(node.func, ast.Attribute):
+            if not targets and not self._keeps_or_runs(base):
+                self._note_closures(args)
             found |= self.method(node, node.func, base, args, frame)
         elif not targets:
             found |= self.unknown(node, args)
         return frozenset(found)
+
+    def _keeps_or_runs(self, base: Values) -> bool:
+        """Whether functions handed to a method of `base` are followed: containers keep them, optimizers run closures."""
+        return any(isinstance(v, Box) or self.facts.role(v) is Role.OPTIMIZER for v in base)
 
     def _project_method(self, targets: Values) -> bool:
         return any(isinstance(t, Function) for t in targets)
@@ -247,6 +252,8 @@ class Calls:
         tensors = frozenset(locals_of(base))
         if tensors or not base:
             found |= self.library.tensor_method(node, func, tensors, args, frame)
+        if not base and func.attr in {"update", "add", "add_batch"} and isinstance(self.facts.parents[node], ast.Expr):
+            self.keep_figures(args, frame)
         for value in base:
             if isinstance(value, Made | Instance):
                 found |= self.library.object_method(value, node, func, args, frame)

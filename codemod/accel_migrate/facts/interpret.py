@@ -6,6 +6,7 @@ import ast
 
 from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
+from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.machine import Machine
 from accel_migrate.facts.scopes import Scope, build_scopes
@@ -31,6 +32,11 @@ def gather_facts(project: Project) -> Facts:
     machine.settle_meters()
     machine.forget()
     machine.run_to_fixpoint()
+    contradicted = contradicted_gathers(facts)
+    if contradicted:
+        machine.plan = facts.gathers = {s: g for s, g in facts.gathers.items() if s not in contradicted}
+        machine.forget()
+        machine.run_to_fixpoint()
     return facts
 
 
@@ -79,7 +85,7 @@ class ProjectMachine(Machine):
         """Functions which no module body reaches are run with unknown arguments."""
         reached = set(self.facts.visited)
         for node, scope in list(self.facts.scopes.items()):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node not in self.facts.visited:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node not in self.facts.visited:
                 cls = scope.enclosing_class
                 receiver = None
                 if cls is not None:

@@ -50,6 +50,8 @@ def _equal_branches(context: Context, gone: set[ast.Call]) -> Iterator[Edit]:
 def _still(value: ast.expr, gone: set[ast.Call]) -> ast.expr:
     """What is left of `value` when the calls around it are gone."""
     while isinstance(value, ast.Call) and value in gone:
+        if isinstance(value.func, ast.Attribute) and _kept_arguments(value):
+            break
         moved = isinstance(value.func, ast.Attribute) and value.func.attr in {"to", "cuda"}
         value = value.func.value if moved else value.args[0]  # type: ignore[attr-defined]
     return value
@@ -63,7 +65,7 @@ def _handled(context: Context, base: Values) -> bool:
     known = [v for v in base if facts.role(v) is Role.MODEL or hasattr(v, "spread")]
     if not known or len(known) < len([v for v in base if not isinstance(v, Literal)]):
         return False
-    return all(v.host if hasattr(v, "spread") else v.site in context.trained for v in known)  # type: ignore[union-attr]
+    return all(v.host if hasattr(v, "spread") else v.site in context.trained - facts.copied_models for v in known)  # type: ignore[union-attr]
 
 
 def _names_device(context: Context, call: ast.Call) -> bool:
@@ -85,12 +87,31 @@ def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[
     source = context.source(call)
     if (isinstance(statement, ast.Expr) and statement.value is call) or _becomes_identity(statement, removed):
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
-    elif _inside_comprehension(context, call) or _is_helper(context, call, statement):
-        return
-    else:
-        kept = [a for a in call.args[1:] if isinstance(a, ast.Attribute)]
-        template = "{x}.to({dtype})" if kept else "{x}"
-        yield context.replace(ID, call, template, WHY, x=call.func.value, **({"dtype": kept[0]} if kept else {}))
+    elif _inside_comprehension(context, call):
+        yield from _drop_copy(context, call, removed)
+    elif not _is_helper(context, call, statement):
+        kept = _kept_arguments(call)
+        arguments = ", ".join(f"{name}={{k{i}}}" if name else f"{{k{i}}}" for i, (name, _) in enumerate(kept))
+        template = f"{{x}}.to({arguments})" if kept else "{x}"
+        yield context.replace(ID, call, template, WHY, x=call.func.value, **{f"k{i}": node for i, (_, node) in enumerate(kept)})
+
+
+def _kept_arguments(call: ast.Call) -> list[tuple[str | None, ast.expr]]:
+    """What `.to(device, ...)` changes besides the device: the type, the layout of memory."""
+    assert isinstance(call.func, ast.Attribute)
+    if call.func.attr != "to":
+        return []
+    names_device = any(k.arg == "device" for k in call.keywords)
+    positional = [(None, a) for a in call.args[0 if names_device else 1 :][:1] if not isinstance(a, ast.Constant)]
+    return [*positional, *((k.arg, k.value) for k in call.keywords if k.arg in {"dtype", "memory_format"})]
+
+
+def _drop_copy(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[Edit]:
+    """`{k: v.to(device) for k, v in batch.items()}` is `batch`, where only moves made it a copy."""
+    copy = context.facts.parents[call]
+    if isinstance(copy, ast.DictComp) and isinstance(source := copy.generators[0].iter, ast.Call) and isinstance(source.func, ast.Attribute):
+        if isinstance(context.facts.parents[copy], ast.Assign) and _copies(source.func.value, copy, removed):
+            yield context.replace(ID, copy, "{x}", WHY, x=source.func.value)
 
 
 def _inside_comprehension(context: Context, call: ast.Call) -> bool:

@@ -172,14 +172,22 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
 
 
 def _waves(context: Context, block: list[ast.stmt], variables: list[Variable]) -> list[list[Variable]]:
-    """`variables` in groups: what is used to run models before the others are made is prepared before that."""
-    runs = [i for i, statement in enumerate(block) if isinstance(statement, RUNNABLE) and runs_models(context.facts, statement)]
+    """`variables` in groups: what is used to run models, or gets another value, before the others are made is prepared before that."""
+    runs = [i for i, s in enumerate(block) if (isinstance(s, RUNNABLE) and runs_models(context.facts, s)) or _rebinds(s, variables)]
     waves: dict[int, list[Variable]] = defaultdict(list)
     for variable in variables:
         statements = {id(b.statement) for b in variable.bindings}
         made = max((i for i, s in enumerate(block) if any(id(n) in statements for n in ast.walk(s))), default=0)
         waves[sum(run < made for run in runs)].append(variable)
     return [waves[key] for key in sorted(waves)]
+
+
+def _rebinds(statement: ast.stmt, variables: list[Variable]) -> bool:
+    """Whether `statement` puts something else into one of `variables`: `loader = DeviceLoader(loader, device)`."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    names = {ast.unparse(t) for target in statement.targets for t in (target.elts if isinstance(target, ast.Tuple) else [target])}
+    return any(v.text in names and all(b.statement is not statement for b in v.bindings) and statement.lineno > v.bindings[0].statement.lineno for v in variables)
 
 
 def _block_for(context: Context, container: ast.AST, variable: Variable) -> list[ast.stmt]:
