@@ -32,6 +32,7 @@ def mixed_precision(context: Context, scalers: list[ast.Call], autocasts: list[a
         kind = _kind(context, scalers, autocasts)
         if condition is None:
             return Precision(kind)
+        kind = f"({kind})" if " if " in kind else kind
         return Precision(f'{kind} if {at_home(context, condition)} else "no"', optional=True)
     except NotAtHome:
         return Precision(None)
@@ -81,7 +82,7 @@ def _chosen(context: Context, node: ast.expr) -> str:
     if not isinstance(node, ast.IfExp):
         raise NotAtHome
     first, second = (_named(context, n) for n in (node.body, node.orelse))
-    return f'("{first}" if {at_home(context, node.test)} else "{second}")'
+    return f'"{first}" if {at_home(context, node.test)} else "{second}"'
 
 
 def _named(context: Context, node: ast.expr) -> str:

@@ -108,7 +108,13 @@ def _is_own_set_seed(context: Context, function: ast.FunctionDef) -> bool:
     return (
         function.name == "set_seed"
         and len(function.args.args) == 1
-        and all(_seeds(context, s) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for s in function.body)
+        and all((_seeds(context, s) and _seeds_with(s, function.args.args[0].arg)) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for s in function.body)
         and context.facts.scopes[function].parent is not None
         and context.facts.scopes[function].parent.parent is None  # type: ignore[union-attr]
     )
+
+
+def _seeds_with(statement: ast.stmt, name: str) -> bool:
+    """Whether a seeding line seeds with just the variable `name`."""
+    call = statement.value  # type: ignore[attr-defined]
+    return len(call.args) == 1 and isinstance(call.args[0], ast.Name) and call.args[0].id == name
