@@ -32,7 +32,10 @@ def written_at(facts: Facts, node: ast.expr, at: ast.AST) -> ast.expr:
     """
     wanted, found = facts.scope(at), facts.scope(node)
     if found is wanted or all(wanted.owner(n.id) is found.owner(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)):
-        return _Writer(facts, found, None, 0).write(node)
+        written = _Writer(facts, found, None, 0).write(node)
+        if found is wanted:
+            _check_unchanged(wanted, written, node, at)
+        return written
     for call, scope in _calls_of(facts, found):
         if scope is wanted and call.lineno <= at.lineno:  # type: ignore[attr-defined]
             written = _Writer(facts, found, call, 0).write(node)
@@ -47,7 +50,8 @@ def _calls_of(facts: Facts, scope: Scope) -> Iterator[tuple[ast.Call, Scope]]:
     return ((call, facts.scope(call)) for call in sorted(calls, key=lambda c: (c.lineno, c.col_offset), reverse=True))
 
 
-def _check_unchanged(scope: Scope, written: ast.expr, call: ast.Call, at: ast.AST) -> None:
+def _check_unchanged(scope: Scope, written: ast.expr, call: ast.expr, at: ast.AST) -> None:
+    """Nothing between `call` and `at` binds a variable of `written` anew."""
     names = {n.id for n in ast.walk(written) if isinstance(n, ast.Name)}
     for node in ast.walk(scope.node):
         stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names
@@ -111,10 +115,10 @@ class _Writer:
                 return node
             raise NotThere
         values = [n.value for n in ast.walk(self.scope.node) if isinstance(n, ast.Assign) and any(_binds(t, node.id) for t in n.targets)]
+        if _is_changed(self.scope.node, node.id, len(values)) or len(values) > 1:
+            raise NotThere
         if not values or node.id in self.open:
             return self._argument(node.id)
-        if len(values) > 1:
-            raise NotThere
         self.open.add(node.id)
         try:
             return self.write(values[0])
@@ -152,7 +156,20 @@ class _Writer:
 
 
 def _binds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(target))
+    return isinstance(target, ast.Name) and target.id == name
+
+
+def _is_changed(function: ast.AST, name: str, assignments: int) -> bool:
+    """Whether `name` is bound otherwise than by plain assignments, or its elements change (`labels[mask] = -100`)."""
+    stored = 0
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id == name:
+            return True
+        in_place = isinstance(node, ast.Attribute) and node.attr.endswith("_") and not node.attr.startswith("_")
+        if in_place and isinstance(node.value, ast.Name) and node.value.id == name:
+            return True
+        stored += isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    return stored > assignments
 
 
 def _only_names(node: ast.expr) -> ast.expr:

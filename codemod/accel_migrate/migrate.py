@@ -94,7 +94,7 @@ def explain(facts: Facts) -> str:
     lines: dict[str, None] = {}
     for binding in facts.bindings:
         roles = sorted({role.value for v in binding.values if (role := facts.role(v)) is not None})
-        lines[f"{binding.scope.source.path}:{binding.statement.lineno}: `{ast.unparse(binding.target)}` is a {' or '.join(roles)}"] = None
+        lines[f"{binding.scope.source.path}:{binding.statement.lineno}: `{ast.unparse(binding.target)}` is {_listed(roles)}"] = None
     for loop in facts.loops.values():
         if isinstance(loop.node, ast.For):
             kind = "training" if loop.trains else "evaluation"
@@ -106,3 +106,8 @@ def explain(facts: Facts) -> str:
         spread = ", ".join(sorted({str(v) for v in conversion.values if hasattr(v, "spread")}))
         lines[f"{conversion.scope.source.path}:{conversion.value.lineno}: `{ast.unparse(conversion.value)}` is a local {spread}"] = None
     return "\n".join(lines)
+
+
+def _listed(roles: list[str]) -> str:
+    """`a loader or an optimizer`."""
+    return " or ".join(f"{'an' if role[0] in 'aeiou' else 'a'} {role}" for role in roles)
