@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from accel_migrate.result import Options, Result
@@ -73,7 +74,7 @@ def examples() -> list[Example]:
 def _update() -> None:
     for page, text in pages().items():
         blocks = [example for example in examples() if example.page == page]
-        for before, old in zip(blocks, blocks[1:], strict=False):
+        for before, old in pairwise(blocks):
             if old.kind == "After":
                 text = text.replace(f"## After\n\n```python\n{old.code}```", f"## After \n\n```python\n{before.after()}```", 1)
         (FOLDER / f"{page}.md").write_text(text.replace("## After \n", "## After\n"))

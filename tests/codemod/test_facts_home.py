@@ -1,0 +1,76 @@
+"""Where the accelerator is made: at the device choice, or else before what is trained; always where all training sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel_migrate.facts.home import possible_homes
+from codemod.marked import START, STEP, marked_lines, script
+from codemod.memory import facts_of, migrated
+
+CHOICES = {
+    "at the device": "device = torch.device('cuda')  # <-\n" + STEP,
+    "at a device that is chosen by condition": "device = 'cuda' if torch.cuda.is_available() else 'cpu'  # <-\n" + STEP,
+    "at the first device of two": "device = torch.device('cuda')  # <-\nother = torch.device('cuda')\n" + STEP,
+    "not at a string that is no device": "device = 'train'\nnet = nn.Linear(8, 2)\n" + STEP,
+}
+FUNCTION = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+{before}
+def main():
+    loader = DataLoader(TensorDataset(torch.randn(9, 8)), batch_size=3)
+{device}    model = nn.Linear(8, 2){mark}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (x,) in loader:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+main()
+"""
+NOWHERE = {
+    "no optimizer": "for x, y in loader:\n    model(x).sum().backward()",
+    "no backward pass": "for x, y in loader:\n    model(x)",
+}
+
+
+def first_home(text: str) -> int | None:
+    home = next(possible_homes(facts_of(text)), None)
+    return home.anchor.lineno if home is not None else None
+
+
+@pytest.mark.parametrize("code", CHOICES.values(), ids=CHOICES)
+def test_the_accelerator_is_made(code: str) -> None:
+    text = script(code)
+    model = START.split("\n").index("model = nn.Sequential(nn.Linear(8, 2))") + 1
+    assert first_home(text) == min(marked_lines(text), default=model)
+
+
+def test_without_a_device_it_is_made_before_the_model() -> None:
+    text = FUNCTION.format(before="", device="", mark="  # <-")
+    assert {first_home(text)} == marked_lines(text)
+
+
+def test_a_device_in_the_function_that_makes_the_model_is_preferred() -> None:
+    text = FUNCTION.format(before="DEVICE = torch.device('cpu')\n", device="    device = torch.device('cuda')  # <-\n", mark="")
+    assert {first_home(text)} == marked_lines(text)
+
+
+def test_a_device_at_the_top_serves_all_functions() -> None:
+    text = FUNCTION.format(before="DEVICE = torch.device('cuda')  # <-\n", device="", mark="")
+    assert {first_home(text)} == marked_lines(text)
+
+
+def test_a_device_inside_a_model_is_no_home() -> None:
+    net = "class Net(nn.Module):\n    def forward(self, x):\n        device = torch.device('cuda')\n        return x.to(device)\n\n"
+    text = FUNCTION.format(before=net, device="", mark="  # <-")
+    assert {first_home(text)} == marked_lines(text)
+
+
+@pytest.mark.parametrize("code", NOWHERE.values(), ids=NOWHERE)
+def test_what_trains_nothing_has_no_home(code: str) -> None:
+    bare = START.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
+    assert migrated(f"{bare}\n{code}\n").status == "refused"
