@@ -82,6 +82,8 @@ def _hoist(facts: Facts, loop: Loop, node: ast.For, statement: ast.stmt, calls: 
     outermost = [c for c in calls if not any(c is not other and facts.inside(c, other) for other in calls)]
     if any(Spread.SHARD not in spreads(facts.of(c)) or _is_conditional(facts, c, statement) for c in outermost):
         return None
+    if isinstance(statement, ast.Expr) and statement.value in outermost:
+        return None  # nobody looks at the output
     taken = {n.id for n in ast.walk(loop.scope.node) if isinstance(n, ast.Name)}
     hoisted: dict[ast.expr, str] = {}
     for call in outermost:
