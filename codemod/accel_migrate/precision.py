@@ -32,8 +32,11 @@ def mixed_precision(context: Context, scalers: list[ast.Call], autocasts: list[a
         kind = _kind(context, scalers, autocasts)
         if condition is None:
             return Precision(kind)
+        test = at_home(context, condition)
+        if test in {"True", "False"}:
+            return Precision(kind if test == "True" else '"no"')
         kind = f"({kind})" if " if " in kind else kind
-        return Precision(f'{kind} if {at_home(context, condition)} else "no"', optional=True)
+        return Precision(f'{kind} if {test} else "no"', optional=True)
     except NotAtHome:
         return Precision(None)
 

@@ -167,3 +167,20 @@ def test_branches_around_moves_go(files: Files) -> None:
 def test_a_set_seed_of_another_kind_stays(files: Files) -> None:
     text = text_of(migrated(files, top="def set_seed(args):\n    torch.manual_seed(args['seed'])\n", before="set_seed({'seed': 1})"))
     assert "torch.manual_seed(args['seed'])" in text
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        "torch.save(model.state_dict(), 'out/best.pt')",
+        "import os\ntorch.save(model.state_dict(), 'tmp')\nos.replace('tmp', os.path.join('out', 'best.pt'))",
+    ],
+)
+def test_a_file_of_this_run_is_waited_for(files: Files, save: str) -> None:
+    text = text_of(migrated(files, step=f"{STEP}\n{save}\nname = 'best.pt'\nmodel.load_state_dict(torch.load('out/' + name))"))
+    assert "    accelerator.wait_for_everyone()\n    model.load_state_dict(" in text
+
+
+def test_a_constant_switch_decides_the_precision(files: Files) -> None:
+    before = "use_amp = False\nscaler = torch.amp.GradScaler(enabled=use_amp)"
+    assert "mixed_precision" not in text_of(migrated(files, before=before, step="scaler.scale(F.cross_entropy(model(x), y)).backward()"))

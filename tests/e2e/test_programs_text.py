@@ -7,9 +7,12 @@
 | dice_focal | losses of one's own with a `reduction`, KL with `batchmean`, a sum of tasks, a running mean, the norm of gradients |
 | dict_batches | dict batches, a dataclass as output, warm-up from `len(loader) * epochs`, `np.append` of predictions |
 | iterable_stream | an iterable data set, an iterator that is begun again, learning rates set by hand |
+| kaggle_bert | a scaler that may be None, settings on a class, lists of scores, predictions written into an array at an offset |
 | lm_ppl | tokens per second and perplexity, a metric scheduler, the whole model saved and loaded again |
 | logging_csv_json | a logger with file and stream handlers, csv, json, TensorBoard, a dict of settings |
 | masked_lm | labels of -100 without `ignore_index`, a loss that the model returns, accuracy on the masked tokens |
+| pack_rnn | a collate object that sorts and pads, packed sequences, accuracy by token and by sequence |
+| resume_two | a second model that resumes from the first one's file, replaced atomically; `loss < best` in the loop |
 | token_norm | a summed loss over the number of tokens, in a callable that also steps |
 | trainer_full | a trainer with early stopping, best and last checkpoints, a batch helper for both phases |
 | weighted_sampler_multi | weighted and batch samplers, strings in batches, scores for ROC curves |

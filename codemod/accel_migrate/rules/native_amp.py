@@ -28,7 +28,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         return  # the regions work as they are
     if precision.text is None:
         yield _unknown(context, scalers[0])
-    context.settings["mixed_precision"] = precision.text or '"fp16"'
+    if precision.text != '"no"':
+        context.settings["mixed_precision"] = precision.text or '"fp16"'
     yield from _autocasts(context, autocasts)
     yield from Scalers(context, ID, WHY, _may_be_off(context, precision)).edits()
     yield from _scaler_options(context, scalers)
@@ -38,7 +39,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 
 def _may_be_off(context: Context, precision: Precision) -> bool:
-    return precision.optional or "bf16" in (precision.text or "") or not context.dialect.scales_on_cpu
+    return precision.optional or precision.text == '"no"' or "bf16" in (precision.text or "") or not context.dialect.scales_on_cpu
 
 
 def _unknown(context: Context, node: ast.AST) -> Finding:

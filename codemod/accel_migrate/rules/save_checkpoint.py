@@ -38,7 +38,9 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 def _waits(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
     """Before a file of this run is loaded again, every process waits until the main one has written it."""
+    moves = context.calls_of("os.replace", "os.rename", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move")
     written = [path for call in saves if (path := _path(call, 1, "f")) is not None]
+    written += [path for call in moves if (path := _path(call, 1, "dst")) is not None]
     for call in context.calls_of("torch.load"):
         path = _path(call, 0, "f")
         statement = context.facts.statement(call)
