@@ -4,6 +4,7 @@
 | --- | --- |
 | autoencoder | `use_gpu` branches and conditional moves, `Variable`, the last batch's loss and pictures after the loop |
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
+| device_loader | a loader wrapped to move its batches, steps as methods of the model, their results kept in dicts |
 | distillation | two trainings in a row by functions that make their own optimizers |
 | early_stopping | `print` as a default argument, index samplers, the best checkpoint loaded again |
 | ema_class | an averaged copy in a module of its own, a custom loss, a warm-up schedule by lambda, a running loss |
@@ -15,6 +16,7 @@
 | multitask | nested dict batches, losses from a method of the model, one function for both phases, logging set up at import |
 | registry | packages, models and optimizers by name, loaders in a dict, a logger with handlers |
 | segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |
+| step_tuples | a step that returns loss and number of rows, collected by `zip(*[...])`, a metric scheduler, early stopping |
 | trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
 | transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |
 | wgan_class | a trainer class that chooses its device, loaders from outside, `next` in a while loop |

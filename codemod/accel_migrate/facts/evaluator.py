@@ -106,7 +106,7 @@ class Evaluator:
             if value.spread is Spread.SHARD and name == "shape":
                 return frozenset({Made(Role.SHAPE, value_site(node), "shape")})
             if value.output and name == "loss":
-                return ops.local(Spread.MEAN, frozenset({value}))
+                return self._returned_loss(value)
             if name in catalog.TENSOR_FACTS:
                 return UNKNOWN
             return frozenset({value}) if value.spread is Spread.SHARD or name in {"data", "T", "real", "grad"} else UNKNOWN
@@ -153,6 +153,11 @@ class Evaluator:
             return UNKNOWN
         return stored
 
+    def _returned_loss(self, output: Local) -> Values:
+        """The loss that a library's model returns: a mean, over targets that are not ignored where the program marks some so."""
+        kind = Spread.RATIO if self.calls.library.marks_ignored() else Spread.MEAN
+        return ops.local(kind, frozenset({output}))
+
     # -- literals and containers ------------------------------------------------------------------
     def on_Constant(self, node: ast.Constant, frame: Frame) -> Values:
         if isinstance(node.value, str) and node.value.split(":")[0] in {"cuda", "mps", "xpu"}:
@@ -176,7 +181,7 @@ class Evaluator:
             if isinstance(element, ast.Starred):
                 self.machine.write_heap(box, ANY, self.iterate(self.eval(element.value, frame), frame))
             else:
-                self.machine.write_heap(box, i, self.eval(element, frame))
+                self.machine.write_heap(box, i, self._converted_if_kept(element, self.eval(element, frame), frame))
         return frozenset({box})
 
     on_List = on_Set = on_Tuple
@@ -189,8 +194,28 @@ class Evaluator:
                 for inner in values:
                     self._copy_box(inner, box)
             else:
-                self.machine.write_heap(box, self.key(key, frame), values)
+                self.machine.write_heap(box, self.key(key, frame), self._converted_if_kept(value, values, frame))
         return frozenset({box})
+
+    def _converted_if_kept(self, node: ast.expr, values: Values, frame: Frame) -> Values:
+        if node not in self.machine.kept:
+            return values
+        self.convert(node, values, frame, "keep")
+        return frozenset(v for v in values if not isinstance(v, Local))
+
+    def keep_results(self, values: Values) -> None:
+        """Tuples and dicts of figures of a batch outlive it: the figures are converted where the containers are written."""
+        for site in (v.site for v in values if isinstance(v, Box)):
+            nodes = site.values if isinstance(site, ast.Dict) else site.elts if isinstance(site, ast.Tuple | ast.List) else []
+            for node in nodes:
+                if self._is_figure(self.facts.of(node)) and node not in self.machine.kept:
+                    self.machine.kept.add(node)
+                    self.machine.changed = True
+
+    def _is_figure(self, values: Values) -> bool:
+        """Whether `values` are numbers about a batch through which no gradient flows."""
+        figures = {Spread.MEAN, Spread.SUM, Spread.RATIO, Spread.COUNT, Spread.RATE}
+        return bool(ops.spreads(values) & figures) and not any(v.grad for v in locals_of(values))
 
     def _copy_box(self, inner: Value, box: Box) -> None:
         for (owner, key), values in list(self.machine.heap.items()):
@@ -225,7 +250,7 @@ class Evaluator:
             return keyed
         if isinstance(value, Local):
             if value.output and key in {"loss"}:
-                return ops.local(Spread.MEAN, frozenset({value}))
+                return self._returned_loss(value)
             return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
         if isinstance(value, Made):
             if value.role is Role.SHAPE:
@@ -290,7 +315,9 @@ class Evaluator:
         return UNKNOWN
 
     def on_YieldFrom(self, node: ast.YieldFrom, frame: Frame) -> Values:
-        self.machine.write_heap(frame.scope.node, "yield", self.iterate(self.eval(node.value, frame), frame))
+        values = self.eval(node.value, frame)
+        self.machine.write_heap(frame.scope.node, "yield", self.iterate(values, frame))
+        self.machine.write_heap(frame.scope.node, "sources", frozenset(self.loaders_of(values)))
         return UNKNOWN
 
     def on_Await(self, node: ast.Await, frame: Frame) -> Values:
@@ -339,6 +366,11 @@ class Evaluator:
             values = self.eval(node.value, inner)
         else:
             values = self.eval(node.elt, inner)
+        if any(loop is not None for loop in entered):
+            self.keep_results(values)
+            if not isinstance(node, ast.DictComp) and self._is_figure(values):
+                self.convert(node.elt, values, inner, "collect")
+                values = frozenset(v for v in values if not isinstance(v, Local))
         for loop in entered:
             self.machine.leave_loader_loop(loop)
         self.machine.write_heap(box, ANY, values)

@@ -92,7 +92,7 @@ class Conversion:
     values: Values
     scope: Scope
     how: str
-    """`item`, `array`, `print`, `test`, `collect`, `count`."""
+    """`item`, `array`, `print`, `test`, `collect`, `keep` (in a dict that outlives the batch), `count`."""
     statement: ast.stmt | None
 
 

@@ -6,8 +6,8 @@ import ast
 
 from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
-from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.machine import Machine
 from accel_migrate.facts.scopes import Scope, build_scopes
 from accel_migrate.facts.values import ClassValue, Instance

@@ -325,17 +325,18 @@ class Library:
         if ops.spreads(spread) != {Spread.MEAN} or name not in catalog.CLASS_WEIGHTED_LOSSES or target is None:
             return spread
         if weight is None and ignored is None:
-            if not self._marks_ignored():
+            if not self.marks_ignored():
                 return spread
             return frozenset(replace(v, spread=Spread.RATIO, weight="({target} != -100).sum()", parts=(("target", target),)) for v in locals_of(spread))
         template, parts = _denominator(weight, ignored, target)
         return frozenset(replace(v, spread=Spread.RATIO, weight=template, parts=parts) for v in locals_of(spread))
 
-    def _marks_ignored(self) -> bool:
-        """Whether the program writes -100, the target that these losses leave out unless told otherwise."""
+    def marks_ignored(self) -> bool:
+        """Whether the program, or a collator of transformers, writes -100: the target that losses leave out unless told otherwise."""
         if self._ignored_marks is None:
             minus = (n for _, n in self.facts.nodes(ast.UnaryOp) if isinstance(n.op, ast.USub))  # type: ignore[attr-defined]
-            self._ignored_marks = any(isinstance(n.operand, ast.Constant) and n.operand.value == 100 for n in minus)  # type: ignore[attr-defined]
+            collators = any("DataCollatorFor" in source.text for source in self.facts.sources)
+            self._ignored_marks = collators or any(isinstance(n.operand, ast.Constant) and n.operand.value == 100 for n in minus)  # type: ignore[attr-defined]
         return self._ignored_marks
 
     # -- objects ------------------------------------------------------------------------------------
@@ -435,6 +436,8 @@ class Library:
         """`losses.append(loss)`: a figure is kept for later, unless gradients flow through the list."""
         values = args.positional[-1]
         kinds = ops.spreads(values)
+        if self.machine.loader_loops and not self.evaluator.made_per_batch(box.site):
+            self.evaluator.keep_results(values)
         feeds = self.evaluator._feeds_backward(node.func.value, frame)  # type: ignore[attr-defined]
         trains = bool(self.machine.loader_loops) and self.machine.loader_loops[-1].trains
         input_rows = kinds == {Spread.SHARD} and (trains or any(v.grad for v in locals_of(values)))

@@ -61,6 +61,8 @@ class Machine:
         self.loader_loops: list[Loop] = []
         self.loops: list[ast.stmt] = []
         self.module_frames: dict[Scope, Frame] = {}
+        self.kept: set[ast.expr] = set()
+        """Values of dicts which outlive the batch of which they are figures."""
         self.memo: dict[tuple[object, ...], Values] = {}
         from accel_migrate.facts.evaluator import Evaluator
 

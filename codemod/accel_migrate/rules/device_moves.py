@@ -109,9 +109,11 @@ def _kept_arguments(call: ast.Call) -> list[tuple[str | None, ast.expr]]:
 def _drop_copy(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[Edit]:
     """`{k: v.to(device) for k, v in batch.items()}` is `batch`, where only moves made it a copy."""
     copy = context.facts.parents[call]
-    if isinstance(copy, ast.DictComp) and isinstance(source := copy.generators[0].iter, ast.Call) and isinstance(source.func, ast.Attribute):
-        if isinstance(context.facts.parents[copy], ast.Assign) and _copies(source.func.value, copy, removed):
-            yield context.replace(ID, copy, "{x}", WHY, x=source.func.value)
+    if not isinstance(copy, ast.DictComp) or not isinstance(context.facts.parents[copy], ast.Assign):
+        return
+    source = copy.generators[0].iter
+    if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and _copies(source.func.value, copy, removed):
+        yield context.replace(ID, copy, "{x}", WHY, x=source.func.value)
 
 
 def _inside_comprehension(context: Context, call: ast.Call) -> bool:

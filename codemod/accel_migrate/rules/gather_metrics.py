@@ -150,7 +150,7 @@ def _is_joined_later(context: Context, call: ast.Call) -> bool:
 
 # -- single values -----------------------------------------------------------------------------------
 def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, taken: dict[tuple[int, str], str]) -> Iterator[Edit | Finding]:
-    if context.in_model(conversion.value):
+    if context.in_model(conversion.value) and conversion.how != "keep":
         if getattr(context.facts.function(conversion.value), "name", "") != "forward" and conversion.how != "test":
             yield _no_formula(context, conversion)
         return

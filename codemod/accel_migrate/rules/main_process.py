@@ -11,7 +11,14 @@ from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, WrapStatements
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Role
-from accel_migrate.side_effects import is_guarded, opens_for_writing, runs_of, speaking_functions, writers, writing_statements
+from accel_migrate.side_effects import (
+    is_guarded,
+    opens_for_writing,
+    runs_of,
+    speaking_functions,
+    writers,
+    writing_statements,
+)
 
 ID = "main-process"
 TITLE = "Print, log and write on the main process only"
