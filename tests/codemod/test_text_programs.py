@@ -184,3 +184,10 @@ def test_a_file_of_this_run_is_waited_for(files: Files, save: str) -> None:
 def test_a_constant_switch_decides_the_precision(files: Files) -> None:
     before = "use_amp = False\nscaler = torch.amp.GradScaler(enabled=use_amp)"
     assert "mixed_precision" not in text_of(migrated(files, before=before, step="scaler.scale(F.cross_entropy(model(x), y)).backward()"))
+
+
+def test_the_denominator_inside_a_library_model_is_asked_for(files: Files) -> None:
+    top = "from transformers import AutoModelForCausalLM, DataCollatorForLanguageModeling\nnet = AutoModelForCausalLM.from_pretrained('gpt2')\n"
+    before = "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)"
+    result = migrated(files, top=top, before=before, step="loss = net(input_ids=x, labels=y).loss\nloss.backward()")
+    assert rules_of(result) == ["weighted-mean"]
