@@ -59,12 +59,18 @@ MEANS = {
     "a sum over the number of rows": "«out.sum() / len(x)»",
     "two means": "«loss + out.mean()»",
     "a mean and a penalty that all processes share": "«loss + sum(p.norm() for p in model.parameters())»",
+    "a mean divided by a function": "«torch.div(loss, 4)»",
+    "a mean added to something shared": "«torch.zeros(()).add(loss)»",
+    "a mean in another type": "«loss.float().cpu()»",
+    "a mean of chosen classes, one for each row": "«out[torch.arange(len(y)), y].mean()»",
+    "a mean of columns": "«out[:, 0].mean()»",
     "minus a mean": "«-loss»",
     "a detached mean": "«loss.detach()»",
     "the mean of losses for each row": "«F.mse_loss(out, out, reduction='none').mean()»",
     "a loss module of the library": "criterion = nn.CrossEntropyLoss()\n«criterion(out, y)»",
 }
 SUMS = {
+    "a sum of the rows that a mask chooses": "mask = (y != 0) & (x[:, 0] > 0)\n«out[mask].sum()»",
     "the sum of all": "«out.sum()»",
     "a sum along the rows": "«out.sum(dim=0)»",
     "a summed loss": "«F.cross_entropy(out, y, reduction='sum')»",
@@ -84,6 +90,9 @@ COUNTS = {
 OTHERS = {
     "a share of the rows": ("«100 / len(x)»", Spread.RATE),
     "one row": ("for row in x:\n    «row»", Spread.ROW),
+    "a mean of the rows that a mask chooses": ("mask = y != 0\n«out[mask].mean()»", Spread.RATIO),
+    "a loss of the rows that a condition chooses": ("«F.cross_entropy(out[y > 0], y[y > 0])»", Spread.RATIO),
+    "the number of rows that a mask chooses": ("«len(y[y > 0])»", Spread.MIXED),
     "a sum over a sum": ("mask = y != 0\n«(out[:, 0] * mask).sum() / mask.sum()»", Spread.RATIO),
     "a loss that leaves out targets": ("«F.cross_entropy(out, y, ignore_index=0)»", Spread.RATIO),
     "a loss with class weights": ("w = torch.ones(2)\n«F.cross_entropy(out, y, weight=w)»", Spread.RATIO),
@@ -91,6 +100,11 @@ OTHERS = {
     "the root of a mean": ("«loss.sqrt()»", Spread.MIXED),
     "a maximum": ("«out.max()»", Spread.MIXED),
     "a standard deviation": ("«out.std()»", Spread.MIXED),
+    "a mean from which nothing may fall below": ("«loss.clamp(min=0.1)»", Spread.MIXED),
+    "a mean that is kept above a level": ("«(loss - 0.1).abs() + 0.1»", Spread.MIXED),
+    "the positive part of a mean": ("«F.relu(loss - 1)»", Spread.MIXED),
+    "the larger of two means": ("«torch.maximum(loss, out.mean())»", Spread.MIXED),
+    "the smaller of a number and a mean": ("«torch.minimum(torch.tensor(1.0), loss)»", Spread.MIXED),
     "a product of means": ("«loss * out.mean()»", Spread.MIXED),
 }
 NOT_IN_A_BATCH = {

@@ -252,6 +252,8 @@ class Calls:
         tensors = frozenset(locals_of(base))
         if tensors or not base:
             found |= self.library.tensor_method(node, func, tensors, args, frame)
+        elif func.attr == "format" and any(isinstance(v, Literal) and isinstance(v.value, str) for v in base):
+            self.library.show(node, args, frame)
         if not base and func.attr in {"update", "add", "add_batch"} and isinstance(self.facts.parents[node], ast.Expr):
             self.keep_figures(args, frame)
         for value in base:

@@ -107,9 +107,17 @@ KEEPS_SPREAD = {
     "exp", "flatten", "float", "half", "int", "long", "reshape", "requires_grad_", "squeeze", "to", "type", "type_as",
     "unsqueeze", "view", "view_as", "mul_", "div_", "mul", "div", "add", "add_", "sub", "neg", "astype", "round", "copy",
 }  # fmt: skip
+LINEAR = {
+    "array", "asarray", "astype", "bfloat16", "clone", "contiguous", "copy", "cpu", "cuda", "data", "detach", "detach_", "diag", "double", "expand", "expand_as", "flatten",
+    "float", "gather", "grad", "half", "index_select", "item", "mean", "nanmean", "nansum", "narrow", "neg", "negative", "numpy", "permute",
+    "requires_grad_", "reshape", "retain_grad", "select", "squeeze", "sum", "t", "to", "tolist", "trace", "transpose", "type", "type_as",
+    "unsqueeze", "view", "view_as",
+}  # fmt: skip
+"""Functions and methods that make of a mean over the rows such a mean, and of a sum a sum."""
+QUESTIONS = {"bool", "eq", "ge", "gt", "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "ne"}
+"""Functions and methods that answer with true or false for each row."""
 TENSOR_FACTS = {"dtype", "device", "ndim", "requires_grad", "is_cuda", "layout", "itemsize", "grad_fn", "is_leaf"}
 """Attributes of a tensor which say nothing of its rows."""
-NONLINEAR = {"sqrt", "exp", "log", "pow", "square", "rsqrt", "reciprocal", "log10", "log2", "tanh", "sigmoid"}
 
 
 ANY_MEMBER = "*"

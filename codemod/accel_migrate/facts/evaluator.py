@@ -170,10 +170,21 @@ class Evaluator:
                 self.eval(part.value, frame)
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
+                if not self._is_complaint(node):
+                    self.calls.library.show_expression(part.value, frame)
         first = node.values[0] if node.values else None
         if isinstance(first, ast.Constant) and str(first.value).startswith("cuda"):
             return frozenset({Made(Role.DEVICE, node, "cuda")})
         return UNKNOWN
+
+    def _is_complaint(self, node: ast.expr) -> bool:
+        """Whether `node` belongs to an error message: what one process complains of is its own figure."""
+        child: ast.AST = node
+        for ancestor in self.facts.ancestors(node):
+            if isinstance(ancestor, ast.Raise) or (isinstance(ancestor, ast.Assert) and ancestor.msg is child):
+                return True
+            child = ancestor
+        return False
 
     def on_Tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: Frame) -> Values:
         box = self.box(node)
@@ -232,7 +243,8 @@ class Evaluator:
         if isinstance(node.slice, ast.Slice):
             self.on_other(node.slice, frame)  # type: ignore[arg-type]
             return frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE))
-        return self.element(base, self.key(node.slice, frame), frame)
+        found = self.element(base, self.key(node.slice, frame), frame)
+        return ops.chosen(found, self.facts.of(node.slice), node.slice)
 
     def element(self, values: Values, key: object, frame: Frame) -> Values:
         """`values[key]`, or the element at position `key` of an unpacking."""
@@ -385,6 +397,9 @@ class Evaluator:
             for part in node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]:
                 self.convert(part, self.facts.of(part), frame, "print")
             return UNKNOWN
+        for number, values, rows in ((node.right, right, left), (node.left, left, right)):
+            if Spread.SHARD in ops.spreads(rows) and ops.spreads(values) and ops.spreads(values) <= {Spread.COUNT, Spread.RATE}:
+                self.convert(number, values, frame, "count")  # `(losses / len(x)).sum()` divides by the global batch
         objects = frozenset(v for v in left | right if isinstance(v, Made | Box) and not self._is_device(v))
         return ops.combine(node.op, left, right, node.right) | (objects if isinstance(node.op, ast.Add) else UNKNOWN)
 
@@ -434,7 +449,7 @@ class Evaluator:
     def on_Compare(self, node: ast.Compare, frame: Frame) -> Values:
         values = [self.eval(operand, frame) for operand in (node.left, *node.comparators)]
         if any(Spread.SHARD in ops.spreads(v) for v in values):
-            return ops.local(Spread.SHARD, *values)
+            return ops.local(Spread.SHARD, *values, truth=True)
         if not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
             for operand, value in zip((node.left, *node.comparators), values, strict=True):
                 if ops.spreads(value) and not ops.spreads(value) & {Spread.COUNT, Spread.RATE}:

@@ -153,7 +153,7 @@ class Library:
         return values.union(*sources)
 
     def f_len(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
-        return frozenset({Local(Spread.COUNT)}) if Spread.SHARD in ops.spreads(args.get(0, "")) else UNKNOWN
+        return ops.row_count(args.get(0, "")) if Spread.SHARD in ops.spreads(args.get(0, "")) else UNKNOWN
 
     def f_float(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         values = args.get(0, "")
@@ -189,6 +189,23 @@ class Library:
         elif isinstance(node, ast.Tuple | ast.List):
             for value in node.elts:
                 self.show_expression(value, frame)
+
+    def f_min(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name not in {"min", "max"} or self.calls.takes_shard(args):
+            return self.tensor_function(name, name.rpartition(".")[2], node, args, frame)
+        for argument, values in zip(args.nodes, args.positional, strict=True):
+            if ops.spreads(values) - {Spread.COUNT, Spread.RATE}:
+                self.evaluator.convert(argument, values, frame, "test")  # Python's own, which compares
+        return frozenset(v for values in args.positional for v in locals_of(values) if v.spread in {Spread.COUNT, Spread.RATE})
+
+    f_max = f_min
+
+    def f_str(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name in {"str", "repr", "format"} and node.args:
+            self.show_expression(node.args[0], frame)
+        return UNKNOWN
+
+    f_repr = f_format = f_str
 
     def f_list(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         values = args.get(0, "")
@@ -250,14 +267,12 @@ class Library:
             return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
             return _strongest(inputs)
-        if Spread.SHARD in ops.spreads(first) or not locals_of(first):
-            shard = any(Spread.SHARD in ops.spreads(v) for v in inputs)
-            if not shard:
-                return frozenset(v for v in first if isinstance(v, Local))
+        shard = any(Spread.SHARD in ops.spreads(v) for v in inputs)
+        if shard and (Spread.SHARD in ops.spreads(first) or not locals_of(first)):
             if last in catalog.ROW_REDUCTIONS or last in catalog.OTHER_REDUCTIONS:
                 return ops.tensor_method(last, first, self.dims(args, 1), inputs)
             return ops.local(Spread.SHARD, *inputs)
-        return ops.tensor_method(last, first, self.dims(args, 1), inputs)
+        return frozenset(locals_of(ops.tensor_method(last, first, self.dims(args, 1), inputs[1:])))
 
     def tensor_method(self, node: ast.Call, func: ast.Attribute, base: Values, args: Arguments, frame: Frame) -> Values:
         name = func.attr
@@ -272,9 +287,9 @@ class Library:
         if name == "size" and Spread.SHARD in ops.spreads(base):
             if not node.args:
                 return frozenset({Made(Role.SHAPE, node, "shape")})
-            return frozenset({Local(Spread.COUNT)}) if args.literal(0, "dim") == 0 else UNKNOWN
+            return ops.row_count(base) if args.literal(0, "dim") == 0 else UNKNOWN
         if name in {"numel", "nelement", "__len__"} and Spread.SHARD in ops.spreads(base):
-            return frozenset({Local(Spread.COUNT)})
+            return ops.row_count(base)
         if name in {"dim", "type", "get_device"} and not node.args:
             return UNKNOWN
         if name in catalog.FINITENESS and self._asks_of_figure(func.value, base, frame):
@@ -322,6 +337,8 @@ class Library:
 
     def _weighted(self, name: str, spread: Values, weight: ast.expr | None, ignored: ast.expr | None, target: ast.expr | None) -> Values:
         """A weighted mean has the sum of its weights as denominator, not the number of rows."""
+        if ops.spreads(spread) == {Spread.RATIO} and (weight or ignored) is not None:  # of rows chosen by a mask, too
+            return frozenset(replace(v, weight="", parts=()) for v in locals_of(spread))
         if ops.spreads(spread) != {Spread.MEAN} or name not in catalog.CLASS_WEIGHTED_LOSSES or target is None:
             return spread
         if weight is None and ignored is None:

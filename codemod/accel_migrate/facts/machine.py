@@ -443,7 +443,8 @@ def limited(values: Values) -> Values:
 
 def _merged(a: Local, b: Local) -> Local:
     keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
-    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=len))
+    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=len),
+                   truth=a.truth and b.truth, mask=a.mask or b.mask)  # fmt: skip
 
 
 def _denominator(value: Local) -> tuple[str, ...]:

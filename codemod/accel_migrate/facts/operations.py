@@ -16,6 +16,12 @@ def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
     """A value of `spread` that was computed from `inputs` (it has a gradient if one of them has)."""
     found = [v for values in inputs for v in locals_of(values)]
     taken = frozenset().union(*(v.taken for v in found))
+    mask = next((v.mask for v in found if v.mask is not None), None)
+    if spread is S.MEAN and mask is not None:
+        changes |= {"weight": "{mask}.sum()", "parts": (("mask", mask),)}
+        spread = S.RATIO
+    if spread is S.SHARD:
+        changes |= {"mask": mask}
     return frozenset({Local(spread, grad=any(v.grad for v in found), taken=taken, **changes)})  # type: ignore[arg-type]
 
 
@@ -29,7 +35,7 @@ def combine(op: ast.operator, left: Values, right: Values, right_node: ast.expr)
     if not a and not b:
         return UNKNOWN
     if S.SHARD in a | b:
-        return local(S.SHARD, left, right)
+        return local(S.SHARD, left, right, truth=isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) and are_true_or_false(left))
     if S.ROW in a | b:
         return local(S.ROW, left, right)
     if len(a) > 1 or len(b) > 1:
@@ -110,14 +116,17 @@ def tensor_method(name: str, base: Values, dims: list[object] | None, inputs: li
     kinds = spreads(base)
     if S.SHARD in kinds:
         return _shard_method(name, base, dims)
-    if kinds and name.rstrip("_") in ARITHMETIC and inputs:
+    if S.SHARD in set().union(*map(spreads, inputs)):
+        return local(S.SHARD, next(v for v in inputs if S.SHARD in spreads(v)))
+    if name.rstrip("_") in ARITHMETIC and inputs:
         return combine(ARITHMETIC[name.rstrip("_")], base, inputs[0], ast.Constant(0))
-    if not kinds:
-        shard = next((v for v in inputs if S.SHARD in spreads(v)), None)
-        return local(S.SHARD, shard) if shard is not None else UNKNOWN
-    if name in catalog.NONLINEAR and name not in {"float"}:
-        return local(S.MIXED, base)
-    return without_host(base)
+    return without_host(base) if name in catalog.LINEAR else curved(base, *inputs)
+
+
+def curved(*inputs: Values) -> Values:
+    """The spread of a function of `inputs` that is not linear: of a mean or a sum it makes neither."""
+    figures = set().union(*map(spreads, inputs)) - {S.COUNT, S.RATE, S.ROW}
+    return local(S.MIXED, *inputs) if figures else without_host(inputs[0])
 
 
 def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
@@ -127,7 +136,11 @@ def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
         return local(S.MIXED, base)
     if name in {"to", "cuda"}:
         return frozenset(replace(v, host=False, output=False) for v in locals_of(base))
-    if name in {"cpu", "detach", "clone", "float", "long", "items", "values", "get", "pop"}:
+    if name in catalog.QUESTIONS:
+        return local(S.SHARD, base, truth=True)
+    if name in {"float", "long"}:
+        return frozenset(replace(v, truth=False) for v in locals_of(base))
+    if name in {"cpu", "detach", "clone", "items", "values", "get", "pop"}:
         return frozenset(locals_of(base))
     return local(S.SHARD, base, host=all(v.host for v in locals_of(base)))
 
@@ -135,6 +148,22 @@ def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
 def taken_at(node: ast.AST, batch: Values) -> Values:
     """`batch`, taken from its loader at `node`."""
     return frozenset(replace(v, taken=v.taken or frozenset({node})) if isinstance(v, Local) else v for v in batch)
+
+
+def are_true_or_false(values: Values) -> bool:
+    return any(v.truth for v in locals_of(values))
+
+
+def row_count(rows: Values) -> Values:
+    """The spread of the number of `rows`."""
+    return local(S.MIXED if any(v.mask is not None for v in locals_of(rows)) else S.COUNT)
+
+
+def chosen(rows: Values, index: Values, node: ast.expr) -> Values:
+    """The spread of `rows[index]`, where `node` is the index."""
+    if S.SHARD not in spreads(rows) or not are_true_or_false(index):
+        return rows
+    return frozenset(replace(v, mask=node, truth=False, host=False) if isinstance(v, Local) else v for v in rows)
 
 
 def without_host(values: Values) -> Values:

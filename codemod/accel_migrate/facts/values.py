@@ -140,6 +140,10 @@ class Local:
     """A whole batch as the loader yields it: a container, whose elements are no rows."""
     taken: frozenset[ast.AST] = frozenset()
     """Where the batches that it was computed from were taken from their loaders, one node for each."""
+    truth: bool = False
+    """For SHARD: true or false for each row (or for each of its elements)."""
+    mask: ast.AST | None = None
+    """For SHARD: not all rows, but those for which this expression is true; their number is in no proportion to the batch."""
     weight: str = ""
     """For RATIO: the local denominator as a template over `parts`."""
     parts: tuple[tuple[str, ast.AST], ...] = ()

@@ -1,7 +1,7 @@
 """Losses that compare the samples of a batch with each other need all of them: a finding.
 
 Contrastive and ranking losses (`a @ b.T`, `cdist`, `arange` labels) see fewer negatives where each process computes them
-from its own rows.
+from its own rows; rows standardised by statistics of the batch (`x - x.mean(0)`) become other rows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts import catalog
+from accel_migrate.facts.values import Spread
 
 ID = "batch-coupling"
 TITLE = "Find losses that compare the samples of a batch"
@@ -19,6 +20,7 @@ WHY = "each process holds only some of the samples to compare with"
 
 PRODUCTS = {"mm", "matmul"}
 FLIPS = {("transpose", (0, 1)), ("transpose", (1, 0)), ("permute", (1, 0)), ("swapaxes", (0, 1)), ("t", ())}
+STATISTICS = {Spread.MEAN, Spread.SUM, Spread.RATIO, Spread.MIXED}
 PAIRWISE = {"cdist", *(catalog.ROW_COUPLING - {"pairwise_distance"})}
 
 
@@ -26,14 +28,18 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed:
         return
     seen: set[ast.stmt] = set()
-    for _, node in context.facts.nodes(ast.BinOp, ast.Call):
+    for _, node in context.facts.nodes(ast.BinOp, ast.AugAssign, ast.Call):
         if _couples(context, node) and context.facts.statement(node) not in seen:
             seen.add(context.facts.statement(node))
             yield _finding(context, node)
 
 
 def _couples(context: Context, node: ast.AST) -> bool:
+    if isinstance(node, ast.AugAssign):
+        return _meet_statistic(context, node.target, node.value)
     if isinstance(node, ast.BinOp):
+        if _meet_statistic(context, node.left, node.right) or _meet_statistic(context, node.right, node.left):
+            return True
         if isinstance(node.op, ast.MatMult):
             return _trained(context, node.left) and _is_flipped_batch(context, node.right)
         return _are_crossed(context, node.left, node.right)
@@ -46,6 +52,11 @@ def _couples(context: Context, node: ast.AST) -> bool:
     if name in PRODUCTS and len(operands) == 2:
         return _trained(context, operands[0]) and _is_flipped_batch(context, operands[1])
     return name in {"cosine_similarity", "pairwise_distance"} and len(operands) >= 2 and _are_crossed(context, operands[0], operands[1])
+
+
+def _meet_statistic(context: Context, rows: ast.expr, other: ast.expr) -> bool:
+    """`x - x.mean(0)`: each row meets a figure of all of them."""
+    return context.is_batch(rows) and {v.spread for v in context.locals(other)} <= STATISTICS and bool(context.locals(other))
 
 
 def _trained(context: Context, node: ast.expr) -> bool:
