@@ -44,7 +44,8 @@ def _migrate(project: Project, options: Options) -> Result:
         return Result(project, "refused", reason, findings=[f for f in plan.findings if f.rule == "out-of-reach"], explanation=explain(facts))
     changes = [FileChange(source, after, edits) for source, edits, after in _rewritten(plan)]
     status = "changed" if changes else "unchanged"
-    return Result(project, status, "" if changes else "nothing to change", changes, plan.findings, [], context.notes, explain(facts))
+    findings = [f for f in plan.findings if f.rule not in options.ignore]
+    return Result(project, status, "" if changes else "nothing to change", changes, findings, [], context.notes, explain(facts))
 
 
 def _planned(facts: Facts, options: Options) -> tuple[Context | None, Plan | None]:

@@ -30,10 +30,13 @@ def options_for(script: Path, arguments: argparse.Namespace) -> Options:
 
 
 def known_rules() -> dict[str, str]:
-    """The id and the title of every rule."""
+    """The id and the title of every rule, and of what rules report under other ids."""
     from accel_migrate.rules import all_rules
 
-    return {rule.id: rule.title for rule in all_rules()}
+    titles = {rule.id: rule.title for rule in all_rules()}
+    for rule in all_rules():
+        titles.update(rule.findings)
+    return dict(sorted(titles.items()))
 
 
 def _split(lists: Iterable[str] | None) -> frozenset[str]:

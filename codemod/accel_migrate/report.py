@@ -97,7 +97,8 @@ def _grouped(edits: Sequence[Edit]) -> Iterator[str]:
             numbers.append(line_of(edit))
     for (rule, why), numbers in sorted(lines.items(), key=lambda item: (min(item[1], default=0), item[0])):
         where = f" (line{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))})" if numbers else ""
-        yield f"{rule}: {why}{where}" if why else f"{rule}{where}"
+        if where or why:
+            yield f"{rule}: {why}{where}" if why else f"{rule}{where}"
 
 
 def _held_back(edits: Sequence[Edit]) -> list[str]:

@@ -128,7 +128,8 @@ def _text(arguments: argparse.Namespace, outcome: _Run) -> Iterator[str]:
 
 def _what_was_written(arguments: argparse.Namespace, outcome: _Run) -> Iterator[str]:
     if outcome.written:
-        yield f"Wrote {', '.join(map(str, outcome.written))}"
+        beside = "" if arguments.output is None else " (Python files only: data beside the script stays where it is)"
+        yield f"Wrote {', '.join(map(str, outcome.written))}{beside}"
     elif not arguments.check and any(result.changes for result in outcome.results):
         yield "Nothing was written: add --write (in place) or --output DIR"
     elif not outcome.results and not outcome.errors:

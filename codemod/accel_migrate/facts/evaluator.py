@@ -309,7 +309,8 @@ class Evaluator:
         return frozenset(v if not isinstance(v, Local) or v.taken else replace(v, taken=frozenset({loop})) for v in found)
 
     def batch_of(self, value: Value) -> Values:
-        return frozenset({Local(Spread.SHARD, host=True, batch=True)})
+        """What the loader `value` yields: slices, or whole batches where nobody prepares it."""
+        return UNKNOWN if value in self.facts.looked_at else frozenset({Local(Spread.SHARD, host=True, batch=True)})
 
     def _iterate_instance(self, value: Instance, frame: Frame) -> Values:
         method = find_method(self.facts, value.cls.node, "__iter__")

@@ -131,6 +131,10 @@ class Facts:
     """Sites of models of which the script makes copies."""
     called_back: set[ast.AST] = field(default_factory=set)
     """Functions handed to a library as values: their callers are not all known."""
+    drawn: set[object] = field(default_factory=set)
+    """Loaders from which batches are taken by `next`."""
+    looked_at: set[object] = field(default_factory=set)
+    """Loaders whose batches reach no model; they are not prepared."""
     proven_models: set[ast.AST] = field(default_factory=set)
     """Sites of objects of unknown classes whose parameters are asked for."""
     bases: dict[ast.ClassDef, tuple[str | ast.ClassDef, ...]] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.helpers import contradicted_gathers
+from accel_migrate.facts.looking import only_looked_at
 from accel_migrate.facts.machine import Machine
 from accel_migrate.facts.scopes import Scope, build_scopes
 from accel_migrate.facts.values import ClassValue, Instance
@@ -62,6 +63,7 @@ class ProjectMachine(Machine):
     def settle_meters(self) -> None:
         """From now on it is known which functions run models."""
         self.active = {f.scope for f in (*self.facts.forwards.values(), *self.facts.backwards.values())}
+        self.facts.looked_at = only_looked_at(self.facts)
         self.meters_known = True
 
     def forget(self) -> None:

@@ -127,7 +127,10 @@ class Library:
         return frozenset({wrapper})
 
     def f_next(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
-        return ops.taken_at(node, self.evaluator.iterate(args.get(0, ""), frame)) if name == "next" else self.calls.unknown(node, args)
+        if name != "next":
+            return self.calls.unknown(node, args)
+        self.facts.drawn |= self.evaluator.loaders_of(args.get(0, ""))
+        return ops.taken_at(node, self.evaluator.iterate(args.get(0, ""), frame))
 
     def f_sum(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """The built-in adds what a container holds: losses give a loss, rows of a tensor their sum."""
@@ -353,7 +356,8 @@ class Library:
         if self._ignored_marks is None:
             minus = (n for _, n in self.facts.nodes(ast.UnaryOp) if isinstance(n.op, ast.USub))  # type: ignore[attr-defined]
             collators = any("DataCollatorFor" in source.text for source in self.facts.sources)
-            self._ignored_marks = collators or any(isinstance(n.operand, ast.Constant) and n.operand.value == 100 for n in minus)  # type: ignore[attr-defined]
+            marks = (n for n in minus if isinstance(n.operand, ast.Constant) and n.operand.value == 100)  # type: ignore[attr-defined]
+            self._ignored_marks = collators or any(not any(isinstance(a, ast.Slice) for a in self.facts.ancestors(n)) for n in marks)
         return self._ignored_marks
 
     # -- objects ------------------------------------------------------------------------------------

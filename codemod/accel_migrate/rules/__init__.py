@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,8 @@ class Rule:
     apply: Callable[[Context], Iterable[Edit | Finding]]
     finish: Callable[[Context, Plan], Iterable[Edit | Finding]]
     """Runs after every `apply`, for what depends on which code is left."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """Ids and titles of what it reports under another id than its own (`FINDINGS`)."""
     late: bool = False
     """Whether it applies after the others, because it takes the accelerator only where they brought it."""
 
@@ -38,7 +40,7 @@ def all_rules() -> tuple[Rule, ...]:
     """Every rule, by id."""
     names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    rules = (Rule(m.ID, m.TITLE, m.WHY, m.apply, getattr(m, "finish", _nothing), getattr(m, "LATE", False)) for m in modules)
+    rules = (Rule(m.ID, m.TITLE, m.WHY, m.apply, getattr(m, "finish", _nothing), getattr(m, "FINDINGS", {}), getattr(m, "LATE", False)) for m in modules)
     return tuple(sorted(rules, key=lambda rule: rule.id))
 
 

@@ -11,10 +11,18 @@ from collections.abc import Iterator
 
 from accel_migrate.access import NAME
 from accel_migrate.context import Context
-from accel_migrate.edits import AddImport, DeleteStatement, Edit, Finding, InsertBefore, ReplaceExpression, ReplaceStatement
+from accel_migrate.edits import (
+    AddImport,
+    DeleteStatement,
+    Edit,
+    Finding,
+    InsertBefore,
+    ReplaceExpression,
+    ReplaceStatement,
+)
 from accel_migrate.facts import catalog
-from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.device import DeviceChoice
+from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Role
 from accel_migrate.plan import Plan

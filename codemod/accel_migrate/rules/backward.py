@@ -20,6 +20,11 @@ from accel_migrate.facts.values import Local, Spread, spread_of
 ID = "backward"
 TITLE = "Run the backward pass through the accelerator"
 WHY = "gradients are averaged over processes, each weighted by its share of the batch"
+FINDINGS = {
+    "mixed-reduction": "Find losses that mix sums and means over the batch",
+    "out-of-reach": "Report code that the accelerator cannot be passed to",
+    "weighted-mean": "Find means over something else than the rows of a batch",
+}
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:

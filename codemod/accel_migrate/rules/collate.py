@@ -17,6 +17,7 @@ from accel_migrate.facts.values import Function, Instance, Made, Ref, Role, Valu
 ID = "collate"
 TITLE = "Collate whole batches where samples depend on each other"
 WHY = "padded to the longest sample of the whole batch, as before"
+FINDINGS = {"batch-layout": "Find batches whose samples do not lie along dimension 0"}
 
 LOOKS_AT_ALL = {"max", "randperm", "permutation", "shuffle", "pad_sequence", "pad", "beta", "rand"}
 JOINS_ROWS = {"cat", "concat", "concatenate", "hstack", "cumsum"}

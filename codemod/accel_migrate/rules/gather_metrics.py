@@ -22,6 +22,7 @@ from accel_migrate.side_effects import runs_of, writing_statements
 ID = "gather-metrics"
 TITLE = "Show, compare and keep the numbers of the global batch"
 WHY = "each process sees only its own rows of the batch"
+FINDINGS = {"local-figure": "Find numbers that are computed from one process's rows only"}
 JOINS = {"cat", "concat", "stack", "concatenate", "vstack", "hstack"}
 
 

@@ -61,12 +61,10 @@ def prepared_sites(context: Context) -> dict[ast.AST, Role]:
     facts = context.facts
     models = {s for s in context.trained if not (facts.parts_of.get(s, set()) & context.trained)}
     sites: dict[ast.AST, Role] = dict.fromkeys(models, Role.MODEL)
-    used = {f.node for f in facts.loops.values() if f.trains} | {c for f in facts.forwards.values() for c in f.contexts if c is not None}
-    loaders = {v for loop in facts.loops.values() if loop.node in used for v in loop.loaders}
     for values in facts.values.values():
         for value in values:
             role = facts.role(value)
-            if role in {Role.OPTIMIZER, Role.SCHEDULER} or (role is Role.LOADER and (value in loaders or not facts.loops)):
+            if role in {Role.OPTIMIZER, Role.SCHEDULER} or (role is Role.LOADER and value not in facts.looked_at):
                 sites[value.site] = role  # type: ignore[union-attr]
     return {site: role for site, role in sites.items() if role not in context.left_out}
 

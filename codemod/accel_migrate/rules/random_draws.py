@@ -17,6 +17,7 @@ from accel_migrate.facts.values import Role, Spread
 ID = "random-draws"
 TITLE = "Draw batch-shaped noise for the global batch"
 WHY = "every process draws the global batch's noise and takes its rows"
+FINDINGS = {"batch-permutation": "Find permutations of the rows of a batch"}
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:

@@ -21,6 +21,7 @@ from accel_migrate.rules.prepare import prepared_sites
 ID = "target-notes"
 TITLE = "Say where Accelerate's numbers differ on several processes"
 WHY = "its own order and padding"
+FINDINGS = {"early-state": "Find a PartialState made before the Accelerator, which decides without its settings"}
 
 ITERABLE = {"torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset"}
 
