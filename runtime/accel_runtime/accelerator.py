@@ -34,6 +34,7 @@ from .kwargs import (
 from .optimizer import OptimizerHooks, install, move_state
 from .precision import Precision
 from .process import ProcessControl
+from .rng import share_streams
 from .state import AcceleratorState, DistributedType, GradientState
 from .strategies import create
 
@@ -124,6 +125,8 @@ class Accelerator(ProcessControl):
         self._schedulers: list[Any] = []
         self._dataloaders: list[Any] = []
         self._triggered = False
+        if self.exact and self.world.size > 1:
+            share_streams(self.world)  # a script without a seed draws the same from here on
         _live = weakref.ref(self)
 
     # Preparing

@@ -365,7 +365,7 @@ class Evaluator:
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Values:
         from accel_migrate.facts.machine import Frame as NewFrame
 
-        inner = NewFrame(frame.scope, dict(frame.env), receiver=frame.receiver)
+        inner = NewFrame(frame.scope, dict(frame.env), receiver=frame.receiver, temporary=True)
         entered = []
         for generator in node.generators:
             iterated = self.eval(generator.iter, inner)

@@ -39,6 +39,8 @@ class Frame:
 
     scope: Scope
     env: dict[str, Values] = field(default_factory=dict)
+    temporary: bool = False
+    """A comprehension's own variables, gone after it."""
     returned: Values = UNKNOWN
     receiver: Instance | None = None
     gathered: frozenset[str] = frozenset()
@@ -260,7 +262,7 @@ class Machine:
             self.write_heap(owner, name, values)
 
     def _note_binding(self, target: ast.expr, values: Values, frame: Frame, statement: ast.stmt) -> None:
-        if any(self.facts.role(v) not in {None, Role.OBJECT} for v in values):
+        if not frame.temporary and any(self.facts.role(v) not in {None, Role.OBJECT} for v in values):
             self.order += 1
             self.facts.bindings.append(Binding(statement, target, values, frame.scope, self.order, tuple(self.loops)))
 

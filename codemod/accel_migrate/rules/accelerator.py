@@ -111,7 +111,31 @@ def _place(context: Context, plan: Plan) -> ast.stmt:
         statement = _in_block(context, node, block)
         if statement is not None and statement.lineno < first.lineno and not isinstance(statement, ast.FunctionDef | ast.ClassDef):
             first = statement
+    return first if _is_seeded(context) else _before_first_draw(context, block, first)
+
+
+def _is_seeded(context: Context) -> bool:
+    return any(context.facts.external[call].startswith("torch.") for call in context.calls_of(*catalog.SEEDERS))
+
+
+def _before_first_draw(context: Context, block: list[ast.stmt], first: ast.stmt) -> ast.stmt:
+    """Without a seed the processes draw alike only from the accelerator on: it comes before whatever may draw."""
+    for statement in block:
+        if statement is first:
+            break
+        begins = statement.lineno, statement.col_offset
+        if begins >= context.home.earliest and not isinstance(statement, ast.FunctionDef | ast.ClassDef) and _may_draw(context, statement):
+            return statement
     return first
+
+
+def _may_draw(context: Context, statement: ast.stmt) -> bool:
+    for call in ast.walk(statement):
+        if isinstance(call, ast.Call):
+            name = context.facts.external.get(call, "")
+            if context.facts.callees.get(call) or name.startswith(("torch.", "numpy.random.", "random.", "sklearn.", "torchvision.")):
+                return name not in catalog.AVAILABILITY
+    return False
 
 
 def _at_level(context: Context, statement: ast.stmt) -> ast.stmt:

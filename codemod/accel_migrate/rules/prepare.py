@@ -74,7 +74,7 @@ def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:
     for binding in context.facts.bindings:
         if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement):
             continue
-        sites = {v.site for v in binding.values if isinstance(v, Made | Instance) and v.site in wanted}
+        sites = {v.site for v in binding.values if isinstance(v, Made | Instance) and wanted.get(v.site) is context.facts.role(v) is not None}
         roles = {wanted[s] for s in sites}
         if len(roles) != 1:
             continue
