@@ -137,7 +137,7 @@ def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
     if name in {"to", "cuda"}:
         return frozenset(replace(v, host=False, output=False) for v in locals_of(base))
     if name in catalog.QUESTIONS:
-        return local(S.SHARD, base, truth=True)
+        return frozenset({Local(S.SHARD, truth=True)})  # no gradient flows through a comparison
     if name in {"float", "long"}:
         return frozenset(replace(v, truth=False) for v in locals_of(base))
     if name in {"cpu", "detach", "clone", "items", "values", "get", "pop"}:

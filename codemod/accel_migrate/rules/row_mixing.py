@@ -1,0 +1,112 @@
+"""Operations along dimension 0 of a batch in a training step: a finding.
+
+`chunk`, `flip`, `softmax(dim=0)`, `x[:4]` and kin take a process's slice for the whole batch: other rows meet, other rows
+are picked. So does `cat` of a slice with rows that all processes hold, which then count once per process.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.context import Context
+from accel_migrate.edits import Edit, Finding, Severity
+
+ID = "row-mixing"
+TITLE = "Find operations that mix or pick the rows of a batch"
+WHY = "each process holds only a slice of the rows"
+
+DEFAULT_ROWS = {"chunk": 0, "split": 1, "tensor_split": 1}
+"""Run over rows unless told otherwise; the number of arguments before the dimension."""
+ON_REQUEST = {"flip", "roll", "softmax", "log_softmax", "logsumexp", "cumsum", "cumprod", "sort", "argsort", "topk", "std", "var", "quantile", "median"}
+"""Run over rows where dimension 0 is asked for."""
+OVER_ALL = {"quantile", "median", "nanmedian"}
+"""Run over everything unless told otherwise."""
+JOINS = {"cat", "concat", "concatenate", "vstack"}
+
+
+def apply(context: Context) -> Iterator[Edit | Finding]:
+    if context.distributed:
+        return
+    seen: set[ast.stmt] = set()
+    for _, node in context.facts.nodes(ast.Call, ast.Subscript):
+        problem = _problem(context, node)
+        if problem is not None and _in_training(context, node) and context.facts.statement(node) not in seen:
+            seen.add(context.facts.statement(node))
+            yield _finding(context, node, problem)
+
+
+def _problem(context: Context, node: ast.AST) -> str | None:
+    if isinstance(node, ast.Subscript):
+        return "picks rows of this process's slice" if _slices_rows(context, node) else None
+    assert isinstance(node, ast.Call)
+    name = context.facts.external.get(node, "")
+    if name and not name.startswith("torch."):
+        return None
+    last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+    rows, rest = _operands(context, node, is_function=bool(name))
+    if last in JOINS and name:
+        return "joins this process's slice with rows that every process holds" if _joins_shared(context, node) else None
+    if rows is None or not context.is_batch(rows):
+        return None
+    dims = _dims(node, rest, last)
+    if last in DEFAULT_ROWS and dims in (None, 0):
+        return "cuts this process's slice"
+    if (last in ON_REQUEST and dims == 0) or (last in OVER_ALL and dims is None and len(rest) <= (last == "quantile")):
+        return "compares the rows of this process's slice"
+    return None
+
+
+def _operands(context: Context, node: ast.Call, is_function: bool) -> tuple[ast.expr | None, list[ast.expr]]:
+    if is_function:
+        return (node.args[0] if node.args else None), list(node.args[1:])
+    return (node.func.value if isinstance(node.func, ast.Attribute) else None), list(node.args)
+
+
+def _dims(node: ast.Call, rest: list[ast.expr], name: str) -> object:
+    """The dimension that the call names, as a literal; None if it names none."""
+    named = next((k.value for k in node.keywords if k.arg in {"dim", "dims", "axis"}), None)
+    before = DEFAULT_ROWS.get(name, 1 if name in {"roll", "topk", "quantile"} else 0)
+    before = 1 if name in DEFAULT_ROWS else before
+    chosen = named if named is not None else rest[before] if len(rest) > before else None
+    if chosen is None:
+        return None
+    if isinstance(chosen, ast.Tuple | ast.List) and len(chosen.elts) == 1:
+        chosen = chosen.elts[0]
+    try:
+        return ast.literal_eval(chosen)
+    except ValueError:
+        return "?"
+
+
+def _slices_rows(context: Context, node: ast.Subscript) -> bool:
+    index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    if not isinstance(index, ast.Slice) or (index.lower is None and index.upper is None and index.step is None):
+        return False
+    rows = [v for v in context.locals(node.value)]
+    fed = any(v.grad or v.host for v in rows)  # on the way into a model or out of it, not a figure for a person
+    return context.is_batch(node.value) and isinstance(node.ctx, ast.Load) and fed and not any(v.batch or v.output for v in rows)
+
+
+def _joins_shared(context: Context, node: ast.Call) -> bool:
+    if not node.args or not isinstance(node.args[0], ast.List | ast.Tuple) or _dims(node, list(node.args[1:]), "cat") not in (None, 0):
+        return False
+    parts = node.args[0].elts
+    local = [context.is_batch(p) for p in parts if not isinstance(p, ast.Starred)]
+    return any(local) and not all(local)
+
+
+def _in_training(context: Context, node: ast.AST) -> bool:
+    """Whether `node` is evaluated in a training step, and not only to show or keep something."""
+    facts = context.facts
+    if context.in_model(node) or any(facts.inside(node, c.value) for c in facts.conversions.values()):
+        return False
+    return any(loop.trains and facts.inside(node, loop.node) for loop in facts.loops.values()) or any(v.grad for v in context.locals(node))
+
+
+def _finding(context: Context, node: ast.AST, problem: str) -> Finding:
+    return Finding(
+        source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
+        message=f"`{ast.unparse(node)[:60]}` {problem}: on N processes that is not what it does to the whole batch",
+        advice="do it before the loader cuts the batch (in the data set or a collate_fn), or gather what is compared, with gradients: torch.distributed.nn.all_gather",
+    )  # fmt: skip
