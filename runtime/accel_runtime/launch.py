@@ -73,6 +73,7 @@ def _environment(options: argparse.Namespace, local_processes: int) -> dict[str,
         "ACCELERATE_USE_CPU": "true" if options.cpu else None,
         "ACCELERATE_DEBUG_MODE": "true" if options.debug else None,
         "CUDA_VISIBLE_DEVICES": None if options.gpu_ids == "all" else options.gpu_ids,
+        "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),  # sets of strings in one order on all processes
         "OMP_NUM_THREADS": _threads(options.num_cpu_threads_per_process, local_processes),
     }
     return {name: str(value) for name, value in names.items() if value is not None}

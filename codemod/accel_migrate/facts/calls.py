@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method, is_record
 from accel_migrate.facts.facts import Backward, Forward
@@ -209,7 +210,7 @@ class Calls:
     def call_made(self, target: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if self.facts.role(target) is Role.MODEL or target.detail.startswith("model."):
             self.note_forward(target, node, args, frame)
-            return self.model_output(args)
+            return self.model_output(args, tensor=catalog.returns_tensor(target.detail))
         if target.role is Role.CRITERION:
             return self.library.criterion(target, node, args, frame)
         return self.unknown(node, args)
@@ -230,11 +231,11 @@ class Calls:
     def takes_shard(self, args: Arguments) -> bool:
         return any(Spread.SHARD in ops.spreads(self.evaluator._deep(v)) for v in args.all())
 
-    def model_output(self, args: Arguments) -> Values:
+    def model_output(self, args: Arguments, tensor: bool = False) -> Values:
         if not self.takes_shard(args):
             return UNKNOWN
         inputs = ops.local(Spread.SHARD, *(self.evaluator._deep(v) for v in args.all()))
-        return frozenset(replace(v, grad=not self.machine.no_grad, output=True) for v in locals_of(inputs))
+        return frozenset(replace(v, grad=not self.machine.no_grad, output=not tensor) for v in locals_of(inputs))
 
     def unknown(self, node: ast.Call, args: Arguments) -> Values:
         """A call of something unknown: rows in, rows out; otherwise an object whose attributes are followed."""

@@ -124,6 +124,15 @@ ANY_MEMBER = "*"
 """Last part of the name of a module's member that is chosen while the program runs: `getattr(torch.optim, name)`."""
 
 
+RETURN_TUPLES = {"LSTM", "GRU", "RNN", "LSTMCell", "MultiheadAttention", "AdaptiveLogSoftmaxWithLoss"}
+
+
+def returns_tensor(name: str) -> bool:
+    """Whether a layer made by `name` surely returns one tensor."""
+    package, _, last = name.rpartition(".")
+    return package in {"torch.nn", "torch.nn.modules"} and last not in RETURN_TUPLES
+
+
 def role_of(name: str) -> Role | None:
     """The role of what calling the library's `name` makes; None where the tables do not know."""
     if name in LOADERS:

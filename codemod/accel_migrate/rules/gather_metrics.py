@@ -157,7 +157,11 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         return
     spread = spread_of(conversion.values)
     if spread is Spread.SHARD:
-        conversion = replace(conversion, value=_unsliced(conversion.value))
+        whole = _unsliced(context, conversion.value)
+        if conversion.how == "item" and whole is conversion.value:
+            yield _no_formula(context, conversion)  # one number out of rows: which one is not for a gather to say
+            return
+        conversion = replace(conversion, value=whole)
     if spread in {Spread.COUNT, Spread.RATE}:
         yield from _counts(context, conversion)
         return
@@ -189,11 +193,19 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         yield from _hoist(context, conversion.value, template, parts, guarded, taken)
 
 
-def _unsliced(value: ast.expr) -> ast.expr:
-    """`x` of `x[:8]`: which rows are the first is settled once they are gathered."""
-    while isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice):
+def _unsliced(context: Context, value: ast.expr) -> ast.expr:
+    """`x` of `x[:8]` and `x[0]`: which rows are the first is settled once they are gathered."""
+    while isinstance(value, ast.Subscript) and (isinstance(value.slice, ast.Slice) or _picks_row(context, value)):
         value = value.value
     return value
+
+
+def _picks_row(context: Context, value: ast.Subscript) -> bool:
+    """Whether a constant index picks a row of a tensor, and not a part of a batch or of a model's output."""
+    first = value.slice.elts[0] if isinstance(value.slice, ast.Tuple) and value.slice.elts else value.slice
+    constant = isinstance(first, ast.Constant) and isinstance(first.value, int)
+    rows = context.locals(value.value)
+    return constant and bool(rows) and not any(v.batch or v.output for v in rows)
 
 
 def _attached(value: ast.expr) -> ast.expr:
