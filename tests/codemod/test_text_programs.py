@@ -191,3 +191,35 @@ def test_the_denominator_inside_a_library_model_is_asked_for(files: Files) -> No
     before = "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)"
     result = migrated(files, top=top, before=before, step="loss = net(input_ids=x, labels=y).loss\nloss.backward()")
     assert rules_of(result) == ["weighted-mean"]
+
+
+@pytest.mark.parametrize("name", ["tqdm.write", "bar.write"])
+def test_lines_above_a_progress_bar_are_written_once(files: Files, name: str) -> None:
+    step = f'{STEP}{name}(f"loss {{loss.item()}}")'
+    text = text_of(migrated(files, top="from tqdm import tqdm", before="bar = tqdm(range(2))", step=step))
+    assert "    global_loss = accelerator.global_mean(loss).item()\n    if accelerator.is_main_process:\n" in text
+    assert f'        {name}(f"loss {{global_loss}}")' in text
+
+
+def test_a_model_returns_no_rows_where_it_is_given_none(files: Files) -> None:
+    top = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x, y=None):
+            out = self.layer(x)
+            return out, None if y is None else F.cross_entropy(out, y)
+    """
+    step = """
+    logits, loss = net(x, y)
+    loss.backward()
+    optimizer.step()
+    """
+    loop = "net = Net().to(device)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nbatches = iter(loader)"
+    end = 'z = torch.zeros(1, 4)\nlogits, _ = net(z)\nz = torch.cat((z, logits), 1)\nprint(z[0].tolist(), logits.tolist())\n'
+    script = SCRIPT.format(top=dedent(top), setup="", before=loop, step=indent(dedent(step), "    ") + end, collate="")
+    script = script.replace("for x, y in loader:", "for _ in range(2):\n    x, y = next(batches)")
+    folder = files({"train.py": script})
+    assert "print(z[0].tolist(), logits.tolist())" in text_of(migrate(load_project(folder / "train.py"), Options()))

@@ -6,16 +6,21 @@
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
 | device_loader | a loader wrapped to move its batches, steps as methods of the model, their results kept in dicts |
 | distillation | two trainings in a row by functions that make their own optimizers |
+| drawn_by_next | batches taken by `next` in a loop over steps, a new iterator when one ends |
 | early_stopping | `print` as a default argument, index samplers, the best checkpoint loaded again |
 | ema_class | an averaged copy in a module of its own, a custom loss, a warm-up schedule by lambda, a running loss |
+| filled | arrays filled by a running pointer and by the samples' index |
 | image_tutorial | batches drawn to look at before and after training, per-class accuracy |
 | lenet | an `accuracy` helper for training and evaluation, sums added to an accumulator |
+| looked_at | loaders that are only read for statistics, which nobody prepares |
 | mean_teacher | `zip` of two loaders, an averaged teacher, noise with the size of the batch |
 | meters | several files, AverageMeter, top-k accuracy, `args.gpu`, DataParallel, resume |
 | metric_logger | a logger whose generator hands out the batches, `device` passed by keyword, meters by name |
 | multitask | nested dict batches, losses from a method of the model, one function for both phases, logging set up at import |
+| partial_step | a step bound by `functools.partial`, summed up by a generator |
 | registry | packages, models and optimizers by name, loaders in a dict, a logger with handlers |
 | segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |
+| single_rows | single rows and elements of batch and output, printed |
 | step_tuples | a step that returns loss and number of rows, collected by `zip(*[...])`, a metric scheduler, early stopping |
 | trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
 | transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |

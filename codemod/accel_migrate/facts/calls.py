@@ -213,7 +213,24 @@ class Calls:
             return self.model_output(args, tensor=catalog.returns_tensor(target.detail))
         if target.role is Role.CRITERION:
             return self.library.criterion(target, node, args, frame)
+        if target.detail == "partial":
+            return self.call_partial(target, node, args, frame)
         return self.unknown(node, args)
+
+    def call_partial(self, target: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """The function of a `functools.partial`, with the arguments bound there and those given here."""
+        made_by = target.site
+        assert isinstance(made_by, ast.Call)
+        bound = [self.machine.read_heap(target, i) for i in range(1, len(made_by.args))]
+        keyword_nodes = {k.arg: k.value for k in made_by.keywords if k.arg is not None}
+        keywords = {name: self.machine.read_heap(target, name) for name in keyword_nodes}
+        every = Arguments(
+            [*bound, *args.positional], keywords | args.keywords, [*made_by.args[1:], *args.nodes], keyword_nodes | args.keyword_nodes
+        )
+        found: set[Value] = set()
+        for function in self.machine.read_heap(target, 0):
+            found |= self.apply(function, node, every, frame)
+        return frozenset(found)
 
     def note_forward(self, model: Value, node: ast.Call, args: Arguments, frame: Frame) -> None:
         if not self.takes_shard(args) or self._inside_model(frame) or self.facts.role(model) is Role.CRITERION:

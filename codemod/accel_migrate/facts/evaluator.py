@@ -353,7 +353,7 @@ class Evaluator:
     def box(self, site: ast.AST) -> Box:
         """The container written at `site`, here."""
         loops = self.machine.loader_loops
-        return Box(site, loops[-1].node if loops else None)
+        return Box(site, loops[-1].node if loops else None, self.machine.given_rows)
 
     def _deep(self, values: Values) -> Values:
         found = set(values)
@@ -423,7 +423,22 @@ class Evaluator:
             return loop is not None
         stores = [n for n in ast.walk(loop.node) if isinstance(n, ast.Assign | ast.AnnAssign | ast.For)]
         targets = [t for s in stores for t in (s.targets if isinstance(s, ast.Assign) else [s.target])]
-        return any(isinstance(n, ast.Name) and n.id == name for t in targets for n in ast.walk(t))
+        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for t in targets for n in ast.walk(t))
+
+    def fill(self, target: ast.Subscript, values: Values, frame: Frame, statement: ast.stmt) -> None:
+        """`kept[start:start + n] = rows`, where `kept` outlives the batch: places and rows are those of the global batch."""
+        kept = self.eval(target.value, frame)
+        if not self.machine.loader_loops or locals_of(kept) or not isinstance(statement, ast.Assign):
+            return
+        if isinstance(target.value, ast.Name) and self._is_per_batch(target.value.id, frame):
+            return
+        index = [target.slice.lower, target.slice.upper] if isinstance(target.slice, ast.Slice) else [target.slice]
+        for node in index:
+            place = self.eval(node, frame) if node is not None else UNKNOWN
+            if node is not None and ops.spreads(place) & {Spread.COUNT, Spread.SHARD}:
+                self.convert(node, place, frame, "collect")
+        if ops.spreads(values) == {Spread.SHARD}:
+            self.convert(statement.value, values, frame, "collect")
 
     def made_per_batch(self, site: ast.AST) -> bool:
         """Whether the container written at `site` starts anew with every batch."""

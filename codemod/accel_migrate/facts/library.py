@@ -226,6 +226,15 @@ class Library:
             return frozenset(found)
         return self.evaluator.element(frozenset(v for v in args.get(0, "object") if isinstance(v, Ref)), "*", frame)
 
+    def f_partial(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """`functools.partial(f, ...)`: called later, with these arguments and more."""
+        value = Made(Role.OBJECT, node, "partial")
+        for i, values in enumerate(args.positional):
+            self.machine.write_heap(value, i, values)
+        for key, values in args.keywords.items():
+            self.machine.write_heap(value, key, values)
+        return frozenset({value})
+
     def f_filter(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         return args.get(1, "iterable")
 

@@ -70,6 +70,8 @@ class Machine:
 
         self.evaluator = Evaluator(self)
         self.plan: dict[ast.stmt, Gather] = {}
+        self.given_rows = False
+        """Whether the running function was called with values that differ between processes."""
         self.meters_known = False
         """Whether it is settled which classes run models, so that the others only keep figures."""
 
@@ -124,6 +126,7 @@ class Machine:
             self._join(self.cells, (frame.scope, name), values)
         self.stack.append(node)
         loops, self.loops = self.loops, []
+        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) for values in env.values() for v in self.evaluator._deep(values))
         guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
         self.no_grad += guarded
         try:
@@ -135,6 +138,7 @@ class Machine:
             self.no_grad -= guarded
             self.stack.pop()
             self.loops = loops
+            self.given_rows = given_rows
         if is_generator(node):
             frame.returned |= self.generator(node)
         self.write_heap(node, "return", frame.returned)
@@ -242,6 +246,7 @@ class Machine:
             for owner in self.evaluator.eval(target.value, frame):
                 self.store_attribute(owner, target.attr, values)
         elif isinstance(target, ast.Subscript):
+            self.evaluator.fill(target, values, frame, statement)
             key = self.evaluator.key(target.slice, frame)
             for owner in self.evaluator.eval(target.value, frame):
                 if isinstance(owner, Box):

@@ -123,6 +123,8 @@ class Box:
     site: ast.AST
     loop: ast.AST | None = None
     """The innermost loop over a loader in which it is made: a helper's lists for training and for evaluation are apart."""
+    rows: bool = False
+    """Whether the function that makes it was given rows of a batch: what a model returns for other tensors is apart."""
 
 
 @dataclass(frozen=True)
