@@ -128,7 +128,7 @@ def speaking_functions(facts: Facts, statements: list[ast.stmt]) -> dict[ast.Fun
 
 
 def _only_speaks(facts: Facts, function: ast.FunctionDef) -> bool:
-    returns = any(isinstance(n, ast.Return) and n.value is not None or isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
+    returns = any((isinstance(n, ast.Return) and n.value is not None) or isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
     stores = any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(function))
     converts = any(facts.function(c.value) is function for c in facts.conversions.values())
     return not returns and not stores and not converts and not runs_models(facts, function)
