@@ -1,0 +1,69 @@
+"""Variables and arrays that outlive the batch: what is added or written to them is a figure of the global batch."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Box,
+    Literal,
+    Made,
+    Spread,
+    Values,
+    locals_of,
+)
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.machine import Frame
+
+
+class Accumulators:
+    """Part of `Evaluator`."""
+
+    def augmented(self, node: ast.AugAssign, old: Values, new: Values, frame: Frame) -> Values:
+        """The value of the target after `target op= value`."""
+        per_batch = isinstance(node.target, ast.Name) and self._is_per_batch(node.target.id, frame)
+        if not locals_of(old) and locals_of(new) and not per_batch and not self._feeds_backward(node.target, frame):
+            self.convert(node.value, new, frame, "collect")
+            return frozenset(v for v in old if not isinstance(v, Literal))
+        return ops.combine(node.op, old, new, node.value) | frozenset(v for v in old | new if isinstance(v, Made | Box))
+
+    def _is_per_batch(self, name: str, frame: Frame) -> bool:
+        """Whether the variable `name` starts anew with every batch: it is bound inside the loop over the loader, or in
+        a function called from there."""
+        loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
+        if loop is None or frame.scope is not loop.scope:
+            return loop is not None
+        stores = [n for n in ast.walk(loop.node) if isinstance(n, ast.Assign | ast.AnnAssign | ast.For)]
+        targets = [t for s in stores for t in (s.targets if isinstance(s, ast.Assign) else [s.target])]
+        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for t in targets for n in ast.walk(t))
+
+    def fill(self, target: ast.Subscript, values: Values, frame: Frame, statement: ast.stmt) -> None:
+        """`kept[start:start + n] = rows`, where `kept` outlives the batch: places and rows are those of the global batch."""
+        kept = self.eval(target.value, frame)
+        if not self.machine.loader_loops or locals_of(kept) or not isinstance(statement, ast.Assign):
+            return
+        if isinstance(target.value, ast.Name) and self._is_per_batch(target.value.id, frame):
+            return
+        index = [target.slice.lower, target.slice.upper] if isinstance(target.slice, ast.Slice) else [target.slice]
+        for node in index:
+            place = self.eval(node, frame) if node is not None else UNKNOWN
+            if node is not None and ops.spreads(place) & {Spread.COUNT, Spread.SHARD}:
+                self.convert(node, place, frame, "collect")
+        if ops.spreads(values) == {Spread.SHARD}:
+            self.convert(statement.value, values, frame, "collect")
+
+    def made_per_batch(self, site: ast.AST) -> bool:
+        """Whether the container written at `site` starts anew with every batch."""
+        loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
+        if loop is None:
+            return False
+        return self.facts.inside(site, loop.node) or self.facts.function(site) in self.machine.stack[loop.depth :]
+
+    def _feeds_backward(self, target: ast.expr, frame: Frame) -> bool:
+        text = ast.unparse(target)
+        return any(b.scope is frame.scope and text in {ast.unparse(n) for n in ast.walk(b.loss) if isinstance(n, ast.Name | ast.Attribute)}
+                   for b in self.facts.backwards.values())  # fmt: skip

@@ -1,0 +1,149 @@
+"""What Python's own functions do to abstract values."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Box,
+    Local,
+    Made,
+    Ref,
+    Role,
+    Spread,
+    Value,
+    Values,
+    locals_of,
+)
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.calls import Arguments
+    from accel_migrate.facts.machine import Frame
+
+
+class Builtins:
+    """Part of `Library`."""
+
+    def f_next(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name != "next":
+            return self.calls.unknown(node, args)
+        self.facts.drawn |= self.evaluator.loaders_of(args.get(0, ""))
+        return ops.taken_at(node, self.evaluator.iterate(args.get(0, ""), frame))
+
+    def f_sum(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """The built-in adds what a container holds: losses give a loss, rows of a tensor their sum."""
+        values = args.get(0, "iterable")
+        if name != "sum":
+            return self.tensor_function(name, "sum", node, args, frame)
+        if Spread.SHARD in ops.spreads(values) and self._runs_over_rows(node.args[0] if node.args else node):
+            return ops.local(Spread.SUM, values)
+        elements = frozenset(locals_of(values) or locals_of(self.evaluator.iterate(values, frame)))
+        kinds = ops.spreads(elements)
+        return elements if len(kinds) <= 1 and kinds != {Spread.RATIO} else ops.local(Spread.MIXED, elements)
+
+    def _runs_over_rows(self, iterable: ast.expr) -> bool:
+        """Whether `iterable` yields one value for each row of a batch."""
+        if not isinstance(iterable, ast.GeneratorExp | ast.ListComp):
+            return True
+        return any(Spread.SHARD in ops.spreads(self._iterated(generator.iter)) for generator in iterable.generators)
+
+    def _iterated(self, node: ast.expr) -> Values:
+        """What a loop over `node` runs over, through `zip` and `enumerate`."""
+        values = self.facts.of(node)
+        sources = [self.machine.read_heap(v, "sources") for v in values if isinstance(v, Made) and v.detail.startswith("iter:")]
+        return values.union(*sources)
+
+    def f_len(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        return ops.row_count(args.get(0, "")) if Spread.SHARD in ops.spreads(args.get(0, "")) else UNKNOWN
+
+    def f_float(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        values = args.get(0, "")
+        if ops.spreads(values) - {Spread.COUNT}:
+            self.evaluator.convert(node.args[0], values, frame, "item")
+            return UNKNOWN
+        return frozenset(locals_of(values))
+
+    f_int = f_float
+
+    def f_print(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        self.show(node, args, frame)
+        return UNKNOWN
+
+    def show(self, node: ast.Call, args: Arguments, frame: Frame) -> None:
+        """Every local value among the arguments is shown to a person or a tool."""
+        for arg in [*node.args, *(k.value for k in node.keywords)]:
+            self.show_expression(arg, frame)
+
+    def show_expression(self, node: ast.expr, frame: Frame) -> None:
+        values = self.facts.of(node)
+        if isinstance(node, ast.JoinedStr):
+            for part in node.values:
+                if isinstance(part, ast.FormattedValue):
+                    self.show_expression(part.value, frame)
+        elif locals_of(values):
+            self.evaluator.convert(node, values, frame, "print")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+            self.show(node, None, frame)  # type: ignore[arg-type]
+        elif isinstance(node, ast.Dict):
+            for value in node.values:
+                self.show_expression(value, frame)
+        elif isinstance(node, ast.Tuple | ast.List):
+            for value in node.elts:
+                self.show_expression(value, frame)
+
+    def f_min(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name not in {"min", "max"} or self.calls.takes_shard(args):
+            return self.tensor_function(name, name.rpartition(".")[2], node, args, frame)
+        for argument, values in zip(args.nodes, args.positional, strict=True):
+            if ops.spreads(values) - {Spread.COUNT, Spread.RATE}:
+                self.evaluator.convert(argument, values, frame, "test")  # Python's own, which compares
+        return frozenset(v for values in args.positional for v in locals_of(values) if v.spread in {Spread.COUNT, Spread.RATE})
+
+    f_max = f_min
+
+    def f_str(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name in {"str", "repr", "format"} and node.args:
+            self.show_expression(node.args[0], frame)
+        return UNKNOWN
+
+    f_repr = f_format = f_str
+
+    def f_list(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        values = args.get(0, "")
+        kept = frozenset(v for v in values if isinstance(v, Made | Box | Local))
+        return kept
+
+    f_tuple = f_list
+
+    def f_getattr(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        key = args.literal(1, "name")
+        if isinstance(key, str):
+            found: set[Value] = set()
+            for value in args.get(0, "object"):
+                found |= self.evaluator.attribute(value, key, node, frame)
+            return frozenset(found)
+        return self.evaluator.element(frozenset(v for v in args.get(0, "object") if isinstance(v, Ref)), "*", frame)
+
+    def f_partial(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """`functools.partial(f, ...)`: called later, with these arguments and more."""
+        value = Made(Role.OBJECT, node, "partial")
+        for i, values in enumerate(args.positional):
+            self.machine.write_heap(value, i, values)
+        for key, values in args.keywords.items():
+            self.machine.write_heap(value, key, values)
+        return frozenset({value})
+
+    def f_filter(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        return args.get(1, "iterable")
+
+    def f_map(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        self.calls._note_closures(args)
+        wrapper = Made(Role.OBJECT, node, "iter:map")
+        self.machine.write_heap(wrapper, "yields", self.evaluator.iterate(args.get(1, ""), frame))
+        return frozenset({wrapper})
+
+    def f_super(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        return frozenset({Made(Role.OBJECT, node, "super")})

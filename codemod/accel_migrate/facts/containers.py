@@ -1,0 +1,235 @@
+"""Tuples, lists, dicts and what loops over them, or over loaders, yield."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.classes import find_method
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Box,
+    Instance,
+    Literal,
+    Local,
+    Made,
+    Ref,
+    Role,
+    Spread,
+    Value,
+    Values,
+    locals_of,
+)
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.machine import Frame
+
+ANY = "*"
+"""Heap key of an element whose index or key is not a constant."""
+
+
+class Containers:
+    """Part of `Evaluator`."""
+
+    def on_Tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: Frame) -> Values:
+        box = self.box(node)
+        for i, element in enumerate(node.elts):
+            if isinstance(element, ast.Starred):
+                self.machine.write_heap(box, ANY, self.iterate(self.eval(element.value, frame), frame))
+            else:
+                self.machine.write_heap(box, i, self._converted_if_kept(element, self.eval(element, frame), frame))
+        return frozenset({box})
+
+    on_List = on_Set = on_Tuple
+
+    def on_Dict(self, node: ast.Dict, frame: Frame) -> Values:
+        box = self.box(node)
+        for key, value in zip(node.keys, node.values, strict=True):
+            values = self.eval(value, frame)
+            if key is None:
+                for inner in values:
+                    self._copy_box(inner, box)
+            else:
+                self.machine.write_heap(box, self.key(key, frame), self._converted_if_kept(value, values, frame))
+        return frozenset({box})
+
+    def _converted_if_kept(self, node: ast.expr, values: Values, frame: Frame) -> Values:
+        if node not in self.machine.kept:
+            return values
+        self.convert(node, values, frame, "keep")
+        return frozenset(v for v in values if not isinstance(v, Local))
+
+    def keep_results(self, values: Values) -> None:
+        """Tuples and dicts of figures of a batch outlive it: the figures are converted where the containers are written."""
+        for site in (v.site for v in values if isinstance(v, Box)):
+            nodes = site.values if isinstance(site, ast.Dict) else site.elts if isinstance(site, ast.Tuple | ast.List) else []
+            for node in nodes:
+                if self._is_figure(self.facts.of(node)) and node not in self.machine.kept:
+                    self.machine.kept.add(node)
+                    self.machine.changed = True
+
+    def _is_figure(self, values: Values) -> bool:
+        """Whether `values` are numbers about a batch through which no gradient flows."""
+        figures = {Spread.MEAN, Spread.SUM, Spread.RATIO, Spread.COUNT, Spread.RATE}
+        return bool(ops.spreads(values) & figures) and not any(v.grad for v in locals_of(values))
+
+    def _copy_box(self, inner: Value, box: Box) -> None:
+        for (owner, key), values in list(self.machine.heap.items()):
+            if owner == inner:
+                self.machine.write_heap(box, key, values)
+
+    def key(self, node: ast.expr, frame: Frame) -> object:
+        values = self.eval(node, frame)
+        literals = [v.value for v in values if isinstance(v, Literal)]
+        return literals[0] if len(literals) == 1 and len(values) <= 2 else ANY
+
+    def on_Subscript(self, node: ast.Subscript, frame: Frame) -> Values:
+        base = self.eval(node.value, frame)
+        if isinstance(node.slice, ast.Slice):
+            self.on_other(node.slice, frame)  # type: ignore[arg-type]
+            return frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE))
+        found = self.element(base, self.key(node.slice, frame), frame)
+        return ops.chosen(found, self.facts.of(node.slice), node.slice)
+
+    def element(self, values: Values, key: object, frame: Frame) -> Values:
+        """`values[key]`, or the element at position `key` of an unpacking."""
+        found: set[Value] = set()
+        for value in values:
+            found |= self._element(value, key)
+        return frozenset(found)
+
+    def _element(self, value: Value, key: object) -> Values:
+        heap = self.machine
+        if isinstance(value, Box):
+            keyed = heap.read_heap(value, key) | heap.read_heap(value, ANY)
+            if key == ANY or (isinstance(key, int) and key < 0):
+                keyed = self._all_elements(value)
+            return keyed
+        if isinstance(value, Local):
+            if value.output and key in {"loss"}:
+                return self._returned_loss(value)
+            return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
+        if isinstance(value, Made):
+            if value.role is Role.SHAPE:
+                return frozenset({Local(Spread.COUNT)}) if key == 0 else UNKNOWN
+            if value.role in {Role.MODEL, Role.PARAMETERS, Role.DEVICE}:
+                return frozenset({value})
+            return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")
+        if isinstance(value, Instance) and self.facts.role(value) is Role.MODEL:
+            return frozenset({value})
+        if isinstance(value, Ref):
+            return frozenset({Ref(f"{value.name}.{key if isinstance(key, str) else ANY}")})
+        return UNKNOWN
+
+    def _all_elements(self, box: Box) -> Values:
+        found: set[Value] = set()
+        for (owner, _), values in list(self.machine.heap.items()):
+            if owner == box:
+                found |= values
+        return frozenset(found)
+
+    def iterate(self, values: Values, frame: Frame) -> Values:
+        """What a loop over `values` yields."""
+        found: set[Value] = set()
+        for value in values:
+            if isinstance(value, Box):
+                found |= self._all_elements(value)
+            elif self.facts.role(value) is Role.LOADER or (isinstance(value, Made) and value.detail == "batches"):
+                found |= self.batch_of(value)
+            elif isinstance(value, Made) and value.detail.startswith("iter:"):
+                found |= self.machine.read_heap(value, "yields")
+            elif isinstance(value, Local) and value.spread is Spread.SHARD:
+                whole = value.batch or value.output
+                found.add(replace(value, batch=False) if whole else Local(Spread.ROW))
+            elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
+                found.add(value)
+            elif isinstance(value, Instance):
+                found |= self._iterate_instance(value, frame)
+        return frozenset(found)
+
+    def taken_by(self, loop: ast.For | ast.AsyncFor, iterated: Values, frame: Frame) -> Values:
+        """What `loop` yields; batches of its loader are taken there, unless a `zip` took them from several."""
+        found = self.iterate(iterated, frame)
+        return frozenset(v if not isinstance(v, Local) or v.taken else replace(v, taken=frozenset({loop})) for v in found)
+
+    def batch_of(self, value: Value) -> Values:
+        """What the loader `value` yields: slices, or whole batches where nobody prepares it."""
+        return UNKNOWN if value in self.facts.looked_at else frozenset({Local(Spread.SHARD, host=True, batch=True)})
+
+    def _iterate_instance(self, value: Instance, frame: Frame) -> Values:
+        method = find_method(self.facts, value.cls.node, "__iter__")
+        if method is None or self.facts.role(value) is Role.MODEL:
+            return UNKNOWN
+        env = self.machine.function_env(method, [], {}, frozenset({value}))
+        returned = self.machine.run_function(method, self.facts.scopes[method], env, value)
+        yielded = self.machine.read_heap(method, "yield")
+        self.machine.write_heap(value, "yields", yielded)
+        return yielded | (self.iterate(frozenset(v for v in returned if v != value), frame) if returned else UNKNOWN)
+
+    def on_Yield(self, node: ast.Yield, frame: Frame) -> Values:
+        if node.value is not None:
+            self.machine.write_heap(frame.scope.node, "yield", self.eval(node.value, frame))
+        return UNKNOWN
+
+    def on_YieldFrom(self, node: ast.YieldFrom, frame: Frame) -> Values:
+        values = self.eval(node.value, frame)
+        self.machine.write_heap(frame.scope.node, "yield", self.iterate(values, frame))
+        self.machine.write_heap(frame.scope.node, "sources", frozenset(self.loaders_of(values)))
+        return UNKNOWN
+
+    def loaders_of(self, values: Values) -> set[Value]:
+        """The loaders over which a loop over `values` runs, through `enumerate`, `tqdm`, `zip` and kin."""
+        found: set[Value] = set()
+        for value in values:
+            if self.facts.role(value) is Role.LOADER:
+                found.add(value)
+            elif isinstance(value, Made) and value.detail.startswith("iter:"):
+                found |= self.loaders_of(self.machine.read_heap(value, "sources"))
+            elif isinstance(value, Instance) and Spread.SHARD in ops.spreads(self._deep(self.machine.read_heap(value, "yields"))):
+                found.add(value)
+                method = find_method(self.facts, value.cls.node, "__iter__")
+                found |= self.machine.read_heap(method, "sources")
+        return found
+
+    def box(self, site: ast.AST) -> Box:
+        """The container written at `site`, here."""
+        loops = self.machine.loader_loops
+        return Box(site, loops[-1].node if loops else None, self.machine.given_rows)
+
+    def _deep(self, values: Values) -> Values:
+        found = set(values)
+        for value in values:
+            if isinstance(value, Box):
+                found |= self._all_elements(value)
+        return frozenset(found)
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Values:
+        from accel_migrate.facts.machine import Frame as NewFrame
+
+        inner = NewFrame(frame.scope, dict(frame.env), receiver=frame.receiver, temporary=True)
+        entered = []
+        for generator in node.generators:
+            iterated = self.eval(generator.iter, inner)
+            entered.append(self.machine.enter_loader_loop(generator, iterated, inner))
+            self.machine.assign(generator.target, self.iterate(iterated, inner), inner, self._statement(node))  # type: ignore[arg-type]
+            for condition in generator.ifs:
+                self.test(condition, inner)
+        box = self.box(node)
+        if isinstance(node, ast.DictComp):
+            self.eval(node.key, inner)
+            values = self.eval(node.value, inner)
+        else:
+            values = self.eval(node.elt, inner)
+        if any(loop is not None for loop in entered):
+            self.keep_results(values)
+            if not isinstance(node, ast.DictComp) and self._is_figure(values):
+                self.convert(node.elt, values, inner, "collect")
+                values = frozenset(v for v in values if not isinstance(v, Local))
+        for loop in entered:
+            self.machine.leave_loader_loop(loop)
+        self.machine.write_heap(box, ANY, values)
+        return frozenset({box}) | frozenset(v for v in values if isinstance(v, Local) and v.spread is Spread.SHARD)
+
+    on_ListComp = on_SetComp = on_GeneratorExp = on_DictComp = comprehension

@@ -1,0 +1,160 @@
+"""What names, attributes and imports stand for."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import catalog
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    ClassValue,
+    Function,
+    Instance,
+    Local,
+    Made,
+    ModuleValue,
+    Ref,
+    Role,
+    Spread,
+    Value,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.machine import Frame
+
+BUILTINS = {"enumerate", "zip", "iter", "next", "len", "float", "int", "print", "list", "tuple", "dict", "sum", "range", "filter",
+            "map", "reversed", "sorted", "open", "str", "max", "min", "super", "getattr", "hasattr", "isinstance", "vars", "abs",
+            "round", "set", "input", "type", "bool", "format", "repr"}  # fmt: skip
+
+
+class Members:
+    """Part of `Evaluator`."""
+
+    def on_Name(self, node: ast.Name, frame: Frame) -> Values:
+        return self.machine.read_name(node.id, frame)
+
+    def builtin(self, name: str, frame: Frame) -> Values:
+        star = self.machine.heap.get((frame.scope.module, f"star {name}"))
+        if star:
+            return star
+        return frozenset({Ref(name)}) if name in BUILTINS else UNKNOWN
+
+    def on_Attribute(self, node: ast.Attribute, frame: Frame) -> Values:
+        found: set[Value] = set()
+        for value in self.eval(node.value, frame):
+            found |= self.attribute(value, node.attr, node, frame)
+        return frozenset(found)
+
+    def attribute(self, value: Value, name: str, node: ast.AST, frame: Frame) -> Values:
+        machine = self.machine
+        if isinstance(value, Ref):
+            return frozenset({value if name == "__dict__" else Ref(f"{value.name}.{name}")})
+        if isinstance(value, ModuleValue):
+            return self.module_member(value, name)
+        if isinstance(value, Instance):
+            return self._instance_attribute(value, name)
+        if isinstance(value, ClassValue):
+            return self._class_attribute(value, name, None)
+        if isinstance(value, Made):
+            return self._made_attribute(value, name)
+        if isinstance(value, Local):
+            if value.spread is Spread.SHARD and name == "shape":
+                return frozenset({Made(Role.SHAPE, node, "shape")})
+            if value.output and name == "loss":
+                return self._returned_loss(value)
+            if name in catalog.TENSOR_FACTS:
+                return UNKNOWN
+            return frozenset({value}) if value.spread is Spread.SHARD or name in {"data", "T", "real", "grad"} else UNKNOWN
+        del machine
+        return UNKNOWN
+
+    def module_member(self, module: ModuleValue, name: str) -> Values:
+        scope = self.facts.scopes[module.source.tree]
+        return self.machine.cells.get((scope, name), UNKNOWN) or self.machine.heap.get((scope, f"star {name}"), UNKNOWN)
+
+    def _instance_attribute(self, value: Instance, name: str) -> Values:
+        stored = self.machine.read_heap(value.cls, name)
+        inherited = self._class_attribute(value.cls, name, value)
+        return stored | inherited
+
+    def _class_attribute(self, cls: ClassValue, name: str, receiver: Instance | None) -> Values:
+        from accel_migrate.facts.classes import ancestry
+
+        for base in ancestry(self.facts, cls.node):
+            if isinstance(base, str):
+                continue
+            for item in base.body:
+                if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name == name:
+                    return self._method(item, receiver)
+            stored = self.machine.read_heap(ClassValue(base, self.facts.scopes[base]), name)
+            if stored and base is not cls.node:
+                return stored
+        return self.machine.read_heap(cls, name) if receiver is None else UNKNOWN
+
+    def _method(self, item: ast.FunctionDef | ast.AsyncFunctionDef, receiver: Instance | None) -> Values:
+        decorators = {ast.unparse(d) for d in item.decorator_list}
+        scope = self.facts.scopes[item]
+        if "property" in decorators and receiver is not None:
+            return self.machine.run_function(item, scope, self.machine.function_env(item, [], {}, frozenset({receiver})), receiver)
+        if "staticmethod" in decorators:
+            return frozenset({Function(item, scope)})
+        return frozenset({Function(item, scope, receiver)})
+
+    def _made_attribute(self, value: Made, name: str) -> Values:
+        stored = self.machine.read_heap(value, name)
+        if value.role is Role.MODEL and not stored and name not in {"training"}:
+            return frozenset({value}) if name == "module" else frozenset({Made(Role.OBJECT, value.site, f"model.{name}")})
+        if value.role is Role.NAMESPACE and not stored:
+            return UNKNOWN
+        return stored
+
+    def _returned_loss(self, output: Local) -> Values:
+        """The loss that a library's model returns: a mean, over targets that are not ignored where the program marks some so."""
+        kind = Spread.RATIO if self.calls.library.marks_ignored() else Spread.MEAN
+        return ops.local(kind, frozenset({output}))
+
+    def absolute(self, node: ast.ImportFrom, frame: Frame) -> str:
+        """The full module name of a `from` import, relative ones resolved."""
+        if not node.level:
+            return node.module or ""
+        source = frame.scope.source
+        package = source.module.split(".") if source.is_package else source.module.split(".")[:-1]
+        base = package[: len(package) - node.level + 1]
+        return ".".join([*base, *([node.module] if node.module else [])])
+
+    def imported(self, module: str, name: str | None, frame: Frame) -> Values:
+        """The value of `import module` or `from module import name`."""
+        full = module if name is None else f"{module}.{name}"
+        source = self.machine.project_module(full, frame)
+        if source is not None:
+            return frozenset({ModuleValue(source)})
+        if name is not None:
+            parent = self.machine.project_module(module, frame)
+            if parent is not None:
+                return self.module_member(ModuleValue(parent), name)
+        return frozenset({Ref(full)})
+
+    def star_import(self, module: str, frame: Frame) -> None:
+        source = self.machine.project_module(module, frame)
+        scope = frame.scope.module
+        if source is None:
+            return
+        other = self.facts.scopes[source.tree]
+        for (owner, name), values in list(self.machine.cells.items()):
+            if owner is other and not name.startswith("_"):
+                self.machine.write_heap(scope, f"star {name}", values)
+        for (owner, key), values in list(self.machine.heap.items()):
+            if owner is other and isinstance(key, str) and key.startswith("star "):
+                self.machine.write_heap(scope, key, values)
+
+    def class_or_name(self, value: Value) -> str | ast.ClassDef | None:
+        if isinstance(value, Ref):
+            return value.name
+        return value.node if isinstance(value, ClassValue) else None
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        return self.facts.scopes[node]

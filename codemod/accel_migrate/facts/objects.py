@@ -1,0 +1,134 @@
+"""What methods of models, optimizers, containers and unknown objects do to abstract values."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Box,
+    Function,
+    Instance,
+    Local,
+    Made,
+    Role,
+    Spread,
+    Values,
+    locals_of,
+)
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.calls import Arguments
+    from accel_migrate.facts.machine import Frame
+
+
+class Objects:
+    """Part of `Library`."""
+
+    def object_method(self, value: Made | Instance, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> Values:
+        role, name = self.facts.role(value), func.attr
+        if role is Role.OBJECT and isinstance(value, Made) and name in {"parameters", "named_parameters"} and not value.detail:
+            self.facts.proven_models.add(value.site)
+            role = Role.MODEL
+        unknown = role is None or (role is Role.OBJECT and isinstance(value, Made) and bool(value.detail))
+        if name in {"to", "cuda", "cpu"} and not unknown:
+            return frozenset({value})
+        is_model = role is Role.MODEL or (isinstance(value, Made) and value.detail.startswith("model."))
+        if is_model:
+            return self._model_method(value, name, node, args, frame)
+        if role in {Role.WRITER, Role.LOGGER, Role.PROGRESS}:
+            self.show(node, args, frame)
+            return UNKNOWN
+        if role is Role.NAMESPACE and isinstance(value, Made) and name == "parse_args":
+            return frozenset({value})
+        if role is Role.SCALER and name == "scale":
+            return args.get(0, "outputs")
+        if role is Role.OPTIMIZER and name == "add_param_group":
+            self.note_optimized(value, args)
+        if role is Role.OPTIMIZER and name == "step":
+            self.run_closures(args)
+        if isinstance(value, Made) and value.detail == "super":
+            return self._super_method(name, args, frame)
+        if isinstance(value, Made) and value.role is Role.OBJECT and value.detail.startswith("iter:") and name in {"next", "__next__"}:
+            return self.evaluator.iterate(frozenset({value}), frame)
+        if isinstance(value, Made) and role is Role.OBJECT and not value.detail:
+            if name in {"update", "add", "add_batch"} and isinstance(self.facts.parents[node], ast.Expr):
+                self.calls.keep_figures(args, frame)
+                return UNKNOWN
+            return self.calls.object_result(node, name, args)
+        return UNKNOWN
+
+    def run_closures(self, args: Arguments) -> None:
+        for values in args.all():
+            for value in values:
+                if isinstance(value, Function):
+                    self.machine.run_function(value.node, value.scope, self.machine.function_env(value.node, [], {}, None), None)  # type: ignore[arg-type]
+
+    def _model_method(self, value: Made | Instance, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name in {"parameters", "named_parameters"}:
+            return frozenset({Made(Role.PARAMETERS, value.site, "parameters")})
+        if name in {"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "requires_grad_", "apply", "module", "type"}:
+            return frozenset({value})
+        if name == "state_dict":
+            return frozenset({Made(Role.STATE, node, "state_dict")})
+        if isinstance(value, Instance) and self.evaluator._instance_attribute(value, name):
+            return UNKNOWN
+        if self.calls.takes_shard(args):
+            self.calls.note_forward(value, node, args, frame)
+            return self.calls.model_output(args)
+        return UNKNOWN
+
+    def _super_method(self, name: str, args: Arguments, frame: Frame) -> Values:
+        cls = frame.scope.enclosing_class
+        if cls is None or not isinstance(cls.node, ast.ClassDef):
+            return UNKNOWN
+        from accel_migrate.facts.classes import find_method
+
+        for base in self.facts.bases.get(cls.node, ()):
+            method = find_method(self.facts, base, name) if isinstance(base, ast.ClassDef) else None
+            if method is not None:
+                receiver = frozenset({frame.receiver}) if frame.receiver is not None else UNKNOWN
+                env = self.machine.function_env(method, args.positional, args.keywords, receiver)
+                return self.machine.run_function(method, self.facts.scopes[method], env, frame.receiver)
+        return UNKNOWN
+
+    def container_method(self, box: Box, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> Values:
+        name = func.attr
+        if name in {"append", "add", "extend", "insert", "appendleft"} and args.positional:
+            self._collect(box, node, args, frame, name)
+            return UNKNOWN
+        if name == "update":
+            for values in args.positional:
+                for inner in values:
+                    self.evaluator._copy_box(inner, box)
+            for key, values in args.keywords.items():
+                self.machine.write_heap(box, key, values)
+            return UNKNOWN
+        if name in {"get", "pop", "setdefault"}:
+            key = args.literal(0, "key")
+            return self.evaluator._element(box, key if key is not None else "*") if node.args else self.evaluator._all_elements(box)
+        if name == "values":
+            return frozenset({box})
+        if name == "items":
+            pair = self.evaluator.box(node)
+            self.machine.write_heap(pair, 1, self.evaluator._all_elements(box))
+            wrapper = Made(Role.OBJECT, node, "iter:items")
+            self.machine.write_heap(wrapper, "yields", frozenset({pair}))
+            return frozenset({wrapper})
+        return UNKNOWN
+
+    def _collect(self, box: Box, node: ast.Call, args: Arguments, frame: Frame, name: str) -> None:
+        """`losses.append(loss)`: a figure is kept for later, unless gradients flow through the list."""
+        values = args.positional[-1]
+        kinds = ops.spreads(values)
+        if self.machine.loader_loops and not self.evaluator.made_per_batch(box.site):
+            self.evaluator.keep_results(values)
+        feeds = self.evaluator._feeds_backward(node.func.value, frame)  # type: ignore[attr-defined]
+        trains = bool(self.machine.loader_loops) and self.machine.loader_loops[-1].trains
+        input_rows = kinds == {Spread.SHARD} and (trains or any(v.grad for v in locals_of(values)))
+        if kinds and not feeds and not input_rows and not self.evaluator.made_per_batch(box.site):
+            self.evaluator.convert(node.args[-1], values, frame, "collect")
+            values = frozenset(v for v in values if not isinstance(v, Local))
+        self.machine.write_heap(box, "*", self.evaluator.iterate(values, frame) if name == "extend" else values)

@@ -1,0 +1,160 @@
+"""What tensor functions, tensor methods and losses do to abstract values."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import catalog
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.values import (
+    UNKNOWN,
+    Local,
+    Made,
+    Role,
+    Spread,
+    Values,
+    locals_of,
+    made,
+)
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.calls import Arguments
+    from accel_migrate.facts.machine import Frame
+
+
+class Tensors:
+    """Part of `Library`."""
+
+    def tensor_function(self, name: str, last: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        inputs = [self.evaluator._deep(v) for v in args.all()]
+        first = inputs[0] if inputs else UNKNOWN
+        if last in catalog.FINITENESS and node.args and self._asks_of_figure(node.args[0], first, frame):
+            return UNKNOWN
+        shaped = any(Spread.COUNT in ops.spreads(v) or made(v, Role.SHAPE) for v in inputs)
+        if name in catalog.RANDOM_DRAWS and shaped:
+            return frozenset({Local(Spread.SHARD)})
+        if name in {"torch.tensor", "torch.as_tensor"} and ops.spreads(first) and not ops.spreads(first) - {Spread.COUNT, Spread.RATE}:
+            self.evaluator.convert(node.args[0], first, frame, "collect")
+            return UNKNOWN
+        if name in catalog.TENSOR_MAKERS and not shaped:
+            return _strongest(inputs)
+        if name in catalog.TENSOR_MAKERS:
+            return frozenset({Local(Spread.SHARD)})
+        if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "randperm", "tensor"}:
+            return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
+        if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
+            return _strongest(inputs)
+        shard = any(Spread.SHARD in ops.spreads(v) for v in inputs)
+        if shard and (Spread.SHARD in ops.spreads(first) or not locals_of(first)):
+            if last in catalog.ROW_REDUCTIONS or last in catalog.OTHER_REDUCTIONS:
+                return ops.tensor_method(last, first, self.dims(args, 1), inputs)
+            return ops.local(Spread.SHARD, *inputs)
+        return frozenset(locals_of(ops.tensor_method(last, first, self.dims(args, 1), inputs[1:])))
+
+    def tensor_method(self, node: ast.Call, func: ast.Attribute, base: Values, args: Arguments, frame: Frame) -> Values:
+        name = func.attr
+        if name in {"item", "tolist", "numpy"} and ops.spreads(base) == {Spread.ROW}:
+            return base
+        if name == "item" and ops.spreads(base):
+            self.evaluator.convert(func.value, base, frame, "item")
+            return UNKNOWN
+        if name in catalog.HOST_CONVERSIONS and locals_of(base):
+            self.evaluator.convert(func.value, base, frame, "array")
+            return UNKNOWN
+        if name == "size" and Spread.SHARD in ops.spreads(base):
+            if not node.args:
+                return frozenset({Made(Role.SHAPE, node, "shape")})
+            return ops.row_count(base) if args.literal(0, "dim") == 0 else UNKNOWN
+        if name in {"numel", "nelement", "__len__"} and Spread.SHARD in ops.spreads(base):
+            return ops.row_count(base)
+        if name in {"dim", "type", "get_device"} and not node.args:
+            return UNKNOWN
+        if name in catalog.FINITENESS and self._asks_of_figure(func.value, base, frame):
+            return UNKNOWN
+        if name == "format":
+            self.show(node, args, frame)
+            return UNKNOWN
+        inputs = [self.evaluator._deep(v) for v in args.all()]
+        return ops.tensor_method(name, base, self.dims(args, 0), inputs)
+
+    def _asks_of_figure(self, node: ast.expr, values: Values, frame: Frame) -> bool:
+        """`torch.isnan(loss)`: the processes must agree, so the question is about the global figure."""
+        if not ops.spreads(values) or Spread.SHARD in ops.spreads(values):
+            return False
+        self.evaluator.convert(node, values, frame, "test")
+        return True
+
+    def dims(self, args: Arguments, position: int) -> list[object] | None:
+        """The literal dimensions of a reduction; None where it reduces everything."""
+        node = args.node(position, "dim") or args.node(position, "axis")
+        if node is None or (isinstance(node, ast.Constant) and node.value is None):
+            return None
+        nodes = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
+        return [n.value if isinstance(n, ast.Constant) else ast.unparse(n) for n in nodes]
+
+    def loss(self, name: str, node: ast.Call, args: Arguments) -> Values:
+        """A functional loss: `F.cross_entropy(input, target, ...)`."""
+        last = name.rpartition(".")[2]
+        if args.keywords.get("reduce"):
+            return ops.local(Spread.MIXED, *args.all()) if self.calls.takes_shard(args) else UNKNOWN
+        reduction = args.literal(99, "reduction") or ("sum" if args.literal(99, "size_average") is False else "mean")
+        spread = ops.loss_spread(last, reduction, args.all())
+        return self._weighted(last, spread, args.node(99, "weight"), args.node(99, "ignore_index"), args.node(1, "target"))
+
+    def criterion(self, made_by: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """A call of a loss module made by the library."""
+        made_call = made_by.site
+        assert isinstance(made_call, ast.Call)
+        keywords = {k.arg: k.value for k in made_call.keywords}
+        reduction = _literal(keywords.get("reduction")) or ("sum" if _literal(keywords.get("size_average")) is False else "mean")
+        last = made_by.detail.rpartition(".")[2]
+        spread = ops.loss_spread(last, reduction, [self.evaluator._deep(v) for v in args.all()])
+        weight = keywords.get("weight") or (made_call.args[0] if made_call.args and last in catalog.CLASS_WEIGHTED_LOSSES else None)
+        return self._weighted(last, spread, weight, keywords.get("ignore_index"), args.node(1, "target"))
+
+    def _weighted(self, name: str, spread: Values, weight: ast.expr | None, ignored: ast.expr | None, target: ast.expr | None) -> Values:
+        """A weighted mean has the sum of its weights as denominator, not the number of rows."""
+        if ops.spreads(spread) == {Spread.RATIO} and (weight or ignored) is not None:  # of rows chosen by a mask, too
+            return frozenset(replace(v, weight="", parts=()) for v in locals_of(spread))
+        if ops.spreads(spread) != {Spread.MEAN} or name not in catalog.CLASS_WEIGHTED_LOSSES or target is None:
+            return spread
+        if weight is None and ignored is None:
+            if not self.marks_ignored():
+                return spread
+            return frozenset(replace(v, spread=Spread.RATIO, weight="({target} != -100).sum()", parts=(("target", target),)) for v in locals_of(spread))
+        template, parts = _denominator(weight, ignored, target)
+        return frozenset(replace(v, spread=Spread.RATIO, weight=template, parts=parts) for v in locals_of(spread))
+
+    def marks_ignored(self) -> bool:
+        """Whether the program, or a collator of transformers, writes -100: the target that losses leave out unless told otherwise."""
+        if self._ignored_marks is None:
+            minus = (n for _, n in self.facts.nodes(ast.UnaryOp) if isinstance(n.op, ast.USub))  # type: ignore[attr-defined]
+            collators = any("DataCollatorFor" in source.text for source in self.facts.sources)
+            marks = (n for n in minus if isinstance(n.operand, ast.Constant) and n.operand.value == 100)  # type: ignore[attr-defined]
+            self._ignored_marks = collators or any(not any(isinstance(a, ast.Slice) for a in self.facts.ancestors(n)) for n in marks)
+        return self._ignored_marks
+
+
+def _strongest(inputs: list[Values]) -> Values:
+    for kind in (Spread.SHARD, Spread.MIXED, Spread.RATIO, Spread.SUM, Spread.MEAN):
+        for values in inputs:
+            if kind in ops.spreads(values):
+                return ops.local(kind, *inputs)
+    return UNKNOWN
+
+
+def _literal(node: ast.expr | None) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _denominator(weight: ast.expr | None, ignored: ast.expr | None, target: ast.expr) -> tuple[str, tuple[tuple[str, ast.AST], ...]]:
+    parts: list[tuple[str, ast.AST]] = [("target", target)]
+    if weight is None:
+        assert ignored is not None
+        return "({target} != {ignored}).sum()", (*parts, ("ignored", ignored))
+    parts.append(("weights", weight))
+    if ignored is None:
+        return "{weights}[{target}].sum()", tuple(parts)
+    return "({weights}[{target}] * ({target} != {ignored})).sum()", (*parts, ("ignored", ignored))
