@@ -48,9 +48,14 @@ def _program(result: Result, launch: str) -> dict[str, Any]:
 def _file(change: FileChange) -> dict[str, Any]:
     return {
         "path": str(change.source.path),
-        "edits": [_edit(edit) for edit in change.edits],
+        "edits": [_edit(edit) for edit in sorted(change.edits, key=_place)],
         "diff": "".join(f"{line}\n" for line in unified(change)),
     }
+
+
+def _place(edit: Edit) -> tuple[float, int]:
+    """By line and column; edits of the file as a whole come last."""
+    return (line_of(edit), column_of(edit)) if node_of(edit) is not None else (float("inf"), 0)
 
 
 def _edit(edit: Edit) -> dict[str, Any]:

@@ -91,10 +91,9 @@ def _option(group: argparse._ArgumentGroup, name: str, **settings: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not an integer from 1 up")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 1 up")
+    return int(text)
 
 
 def _read(path: Path) -> dict[str, Any]:

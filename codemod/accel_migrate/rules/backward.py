@@ -102,8 +102,8 @@ def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:
 def _mixed(context: Context, node: ast.AST) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule="mixed-reduction", severity=Severity.WARNING,
-        message="this loss mixes sums and means over the batch (or is a root of a mean): no single weight makes it global",
-        advice="bring all its terms to one reduction, or call accelerator.backward on each term with its own reduction",
+        message="this loss mixes reductions (sums with means, means over different denominators, a root of a mean): no single weight makes it global",
+        advice="call accelerator.backward on each term with its own reduction= or weight=, all but the last with sync=False and retain_graph=True",
     )  # fmt: skip
 
 
