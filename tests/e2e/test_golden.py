@@ -80,6 +80,8 @@ def test_handmade_ddp_keeps_its_lines_and_keys(
     """The tool keeps the DistributedSampler, and with it the order of the samples. Done by hand without it, the losses
     agree in distribution only: those of the original spread from 1.25 to 1.76 over seeds of its sampler."""
     original = run_once(job("handmade_ddp", "before.py"), 2)
+    if original.timed_out:  # torch's own DDP has been seen to hang after a fork, rarely; what counts is what it prints
+        original = runner.run(job("handmade_ddp", "before.py"), 2)
     got = runner.run(after("handmade_ddp", by), 2)
     assert original.succeeded and got.succeeded, got.errors
     assert compare_lines(original.lines, got.lines, relative=relative).reasons == []
