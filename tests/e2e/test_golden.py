@@ -107,5 +107,8 @@ def test_a_checkpoint_of_two_processes_resumes_the_original(
 @pytest.mark.torchrun
 @pytest.mark.parametrize("name", ["flat", "full_featured"])
 def test_under_torchrun(run_once: RunOnce, after: Callable[[str, str], Job], tmp_path: Path, name: str) -> None:
-    verdict = compare(run_once, name, launch.run(after(name, "tool"), 2, tmp_path))
+    migrated = launch.run(after(name, "tool"), 2, tmp_path)
+    if "SIGABRT" in migrated.errors:  # gloo has been seen to abort at exit, rarely, when everything is printed and saved
+        migrated = launch.run(after(name, "tool"), 2, tmp_path)
+    verdict = compare(run_once, name, migrated)
     assert verdict.same, str(verdict)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
@@ -32,6 +34,7 @@ class DataParallel(Strategy):
         if settings.comm_hook not in COMPRESSIONS:
             raise ValueError(f"comm_hook is {settings.comm_hook!r}: it must be one of {', '.join(map(repr, COMPRESSIONS))}")
         self.reduction = Reduction(world.size, settings.bucket_cap_mb * 2**20, COMPRESSIONS[settings.comm_hook])
+        _reductions.add(self.reduction)
         self._separate = False
         if world.backend == "gloo":
             _leave_at_exit()
@@ -95,7 +98,19 @@ class DataParallel(Strategy):
 @functools.cache
 def _leave_at_exit() -> None:
     """gloo's threads must have ended before the interpreter does: now and then the process aborts otherwise."""
-    atexit.register(leave)
+    atexit.register(_leave)
+
+
+_reductions: weakref.WeakSet[Reduction] = weakref.WeakSet()
+
+
+def _leave() -> None:
+    """Let go of the groups first: as long as something holds one, leaving it does not end its threads."""
+    for reduction in list(_reductions):
+        reduction.group = None
+    gc.collect()
+    leave()
+    gc.collect()
 
 
 def _sparse_parameters(model: nn.Module) -> set[torch.Tensor]:
