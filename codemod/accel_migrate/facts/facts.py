@@ -79,7 +79,6 @@ class Gather:
     """Source text of other expressions (`batch["labels"]`) -> the new variable that replaces them."""
     hoisted: dict[ast.expr, str] = field(default_factory=dict)
     """Forward calls nested in the statement -> the new variable that replaces them; then the gather goes above."""
-    skipped: frozenset[str] = frozenset()
     cut: bool = True
     """Whether the loader hands out slices by then; otherwise everything is whole as it is."""
 

@@ -132,4 +132,3 @@ class Library(Builtins, Tensors, Objects):
             self.show_expression(node.args[0], frame)
         return UNKNOWN
 
-    f_make_grid = None
