@@ -24,9 +24,9 @@ sys.path.insert(0, str(ROOT / "codemod"))
 import libcst
 from libcst.metadata import MetadataWrapper, PositionProvider, QualifiedNameProvider, ScopeProvider
 
+from accel_migrate.command.programs import find_programs
 from accel_migrate.errors import UserError
 from accel_migrate.migrate import migrate
-from accel_migrate.programs import find_programs
 from accel_migrate.project import Project, load_project
 from accel_migrate.result import Options
 

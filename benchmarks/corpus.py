@@ -28,11 +28,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "codemod"))
 
-from accel_migrate.cli import main as accel_migrate
-from accel_migrate.discover import discover, entries
+from accel_migrate.command.cli import main as accel_migrate
+from accel_migrate.command.discover import discover, entries
+from accel_migrate.command.targets import output_path
 from accel_migrate.errors import UserError
 from accel_migrate.project import Project, load_project
-from accel_migrate.targets import output_path
 
 
 @dataclass

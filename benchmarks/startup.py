@@ -18,7 +18,7 @@ from timing import environment, python_seconds, ratios, spread, table
 _COMMANDS = {
     "python -c pass": ("-c", "pass"),
     "accel-migrate --help": ("-m", "accel_migrate", "--help"),
-    "accel --help": ("-c", "from accel_migrate.umbrella import main; main(['--help'])"),
+    "accel --help": ("-c", "from accel_migrate.command.umbrella import main; main(['--help'])"),
     "import libcst": ("-c", "import libcst"),
 }
 _IMPORTS = ("import accel_runtime", "from accel_runtime import Accelerator", "from accelerate import Accelerator")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accel_migrate import demo
-from accel_migrate.demo import Epoch
+from accel_migrate.command.demo import Epoch
 from accel_migrate.resources import resource
 
 ROOT = Path(__file__).parents[1]
@@ -88,7 +88,7 @@ def test_the_example_is_a_plain_script() -> None:
 def test_both_versions_train_the_same(tmp_path: Path) -> None:
     places = os.pathsep.join(str(ROOT / place) for place in ("codemod", "runtime"))
     environment = {**os.environ, "PYTHONPATH": places, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-c", "from accel_migrate.umbrella import main; raise SystemExit(main(['demo']))"]
+    command = [sys.executable, "-c", "from accel_migrate.command.umbrella import main; raise SystemExit(main(['demo']))"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "+    accelerator = Accelerator(split_batches=True)" in done.stdout

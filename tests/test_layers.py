@@ -70,7 +70,7 @@ def test_every_module_of_the_codemod_imports_without_torch() -> None:
 
 
 def test_launching_without_torch_says_what_to_install() -> None:
-    done = run_blocked({"torch"}, "from accel_migrate.umbrella import main\nsys.exit(main(['launch', 'train.py']))\n")
+    done = run_blocked({"torch"}, "from accel_migrate.command.umbrella import main\nsys.exit(main(['launch', 'train.py']))\n")
     assert done.returncode == 2
     assert done.stderr == "accel launch: error: needs torch; install it with: pip install 'accel-migrate[runtime]'\n"
 

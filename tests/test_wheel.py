@@ -62,8 +62,8 @@ def test_metadata(wheel: Path) -> None:
         assert f"{info}/licenses/LICENSE" in archive.namelist()
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Dist: torch>=2.6; extra == 'runtime'" in metadata
-    assert "accel-migrate = accel_migrate.cli:main" in commands
-    assert "accel = accel_migrate.umbrella:main" in commands
+    assert "accel-migrate = accel_migrate.command.cli:main" in commands
+    assert "accel = accel_migrate.command.umbrella:main" in commands
 
 
 @pytest.mark.parametrize(("module", "argv"), [("cli", ["--version"]), ("umbrella", ["migrate", "--version"])])

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from accel_migrate.cli import main
+from accel_migrate.command.cli import main
 
 sys.exit(main())

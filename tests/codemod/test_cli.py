@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from accel_migrate import __version__, cli, umbrella
+from accel_migrate import __version__
+from accel_migrate.command import cli, umbrella
 from accel_migrate.project import Project
 from accel_migrate.result import Options, Result
 from codemod.conftest import Files
@@ -22,7 +23,7 @@ from codemod.fake import fake_migrate
 TRAIN = "import torch\n\nloss.backward()\n"
 AFTER = "import accel_runtime\nimport torch\n\naccelerator.backward(loss)\n"
 BY_HAND = TRAIN + "print(accuracy)  # by hand\n"
-CODEMOD = str(Path(cli.__file__).parents[1])
+CODEMOD = str(Path(cli.__file__).parents[2])
 
 
 def run(*argv: str) -> int:
@@ -219,7 +220,7 @@ def test_wrong_settings_are_one_clear_line(
 def test_rules_are_listed_selected_and_checked(
     files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accel_migrate.options.known_rules", lambda: {"seed": "seeds", "backward": "gradients"})
+    monkeypatch.setattr("accel_migrate.command.options.known_rules", lambda: {"seed": "seeds", "backward": "gradients"})
     files({"train.py": TRAIN})
     seen: list[Options] = []
 
@@ -267,7 +268,7 @@ def test_a_bug_is_one_line_and_other_programs_go_on(
 
 def test_help_imports_nothing_slow(files: Files) -> None:
     slow = ("libcst", "ast", "torch", "dataclasses", "tokenize", "typing", "inspect")
-    code = f"import sys; from accel_migrate.cli import main; main(['--help']); assert not {{*{slow}}} & {{*sys.modules}}"
+    code = f"import sys; from accel_migrate.command.cli import main; main(['--help']); assert not {{*{slow}}} & {{*sys.modules}}"
     env = {"PYTHONPATH": CODEMOD}
     done = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
@@ -283,7 +284,7 @@ def test_version_and_module_entry_point() -> None:
 def test_a_reader_that_stops_early_is_no_error(files: Files) -> None:
     root = files({"train.py": TRAIN * 2000})
     code = (
-        "import sys; from codemod.fake import fake_migrate; from accel_migrate.cli import main;"
+        "import sys; from codemod.fake import fake_migrate; from accel_migrate.command.cli import main;"
         "sys.exit(main(['train.py'], migrate=fake_migrate))"
     )
     process = subprocess.Popen(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_migrate.discover import discover, entries
+from accel_migrate.command.discover import discover, entries
 from accel_migrate.errors import UserError
 from accel_migrate.project import Reader, load_project
 

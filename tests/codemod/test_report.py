@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from accel_migrate.diff import Paint, coloured, unified
-from accel_migrate.discover import looks_like_training
+from accel_migrate.command.discover import looks_like_training
 from accel_migrate.edits import AddImport, Edit, Finding, RenameParameter, ReplaceExpression, WrapStatements
 from accel_migrate.gate import objection
 from accel_migrate.places import header_lines, line_of
 from accel_migrate.project import Project, load_project
-from accel_migrate.report import count, launch_line, report_lines
+from accel_migrate.report.diff import Paint, coloured, unified
+from accel_migrate.report.text import count, launch_line, report_lines
 from accel_migrate.result import FileChange, Options, Result
 from accel_migrate.source import Source
 from accel_migrate.suppress import is_suppressed, suppressions

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accel_migrate.command.write import encode, write_all, write_atomically
 from accel_migrate.errors import UserError
 from accel_migrate.source import read_source
-from accel_migrate.write import encode, write_all, write_atomically
 
 BAD_INPUTS = {
     "a syntax error is named with its line": (b"x = 1\ny = (\n", "f.py:2: syntax error: '(' was never closed"),

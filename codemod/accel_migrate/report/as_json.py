@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from accel_migrate.diff import unified
 from accel_migrate.edits import Edit, Finding
 from accel_migrate.places import column_of, line_of, node_of
-from accel_migrate.report import count, ordered
+from accel_migrate.report.diff import unified
+from accel_migrate.report.text import count, ordered
 from accel_migrate.result import FileChange, Result
 
 VERSION = 1

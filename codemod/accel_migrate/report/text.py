@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_migrate.diff import Paint, coloured, unified
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.places import line_of, node_of
 from accel_migrate.project import Project
+from accel_migrate.report.diff import Paint, coloured, unified
 from accel_migrate.result import FileChange, Result
 
 

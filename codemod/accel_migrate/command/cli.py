@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from accel_migrate.arguments import parse_arguments
+from accel_migrate.command.arguments import parse_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # without importing typing: `--help` has to be quick
-    from accel_migrate.run import Migrate
+    from accel_migrate.command.run import Migrate
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "accel-migrate", migrate: Migrate | None = None) -> int:
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "accel-migrate", migr
     try:
         _never_fail_to_print()
         arguments = parse_arguments(argv, prog)
-        from accel_migrate.run import run
+        from accel_migrate.command.run import run
 
         status = run(arguments, migrate)
         sys.stdout.flush()

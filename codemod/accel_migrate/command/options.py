@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from accel_migrate.command.settings import read_settings
 from accel_migrate.errors import UserError
 from accel_migrate.result import Options
-from accel_migrate.settings import read_settings
 
 
 def options_for(script: Path, arguments: argparse.Namespace) -> Options:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from accel_migrate import __version__
 
 _COMMANDS = {
-    "migrate": ("accel_migrate.cli", "", "turn a single-GPU script into a multi-process one"),
+    "migrate": ("accel_migrate.command.cli", "", "turn a single-GPU script into a multi-process one"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
-    "demo": ("accel_migrate.demo", "", "migrate and train a bundled example, and compare (needs torch, scikit-learn)"),
+    "demo": ("accel_migrate.command.demo", "", "migrate and train a bundled example, and compare (needs torch, scikit-learn)"),
 }
 """Command -> the module whose `main(argv)` runs it and returns the exit status, the package it needs besides the plain
 installation, and what it does."""

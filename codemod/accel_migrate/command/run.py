@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from accel_migrate.diff import Paint
+from accel_migrate.command.options import options_for
+from accel_migrate.command.programs import find_programs
+from accel_migrate.command.targets import files_to_write, output_path
+from accel_migrate.command.write import write_all
 from accel_migrate.errors import UserError, internal_error
-from accel_migrate.options import options_for
-from accel_migrate.programs import find_programs
 from accel_migrate.project import Project
-from accel_migrate.report import count, diff_lines, for_a_person, launch_line, report_lines, why_unchanged
+from accel_migrate.report.diff import Paint
+from accel_migrate.report.text import count, diff_lines, for_a_person, launch_line, report_lines, why_unchanged
 from accel_migrate.result import Options, Result
-from accel_migrate.targets import files_to_write, output_path
-from accel_migrate.write import write_all
 
 Migrate = Callable[[Project, Options], Result]
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, migrate: Migrate | None = None) -> int:
 
 
 def _list_rules() -> int:
-    from accel_migrate.options import known_rules
+    from accel_migrate.command.options import known_rules
 
     rules = known_rules()
     width = max(map(len, rules), default=0)
@@ -90,7 +90,7 @@ def _write(arguments: argparse.Namespace, outcome: _Run) -> None:
 
 def _print(arguments: argparse.Namespace, outcome: _Run) -> None:
     if arguments.format == "json":
-        from accel_migrate.report_json import as_json
+        from accel_migrate.report.as_json import as_json
 
         print(as_json(outcome.results, outcome.launches, outcome.written, outcome.errors))
         return

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from accel_migrate.discover import discover, entries
+from accel_migrate.command.discover import discover, entries
 from accel_migrate.errors import UserError
 from accel_migrate.project import Project, Reader, load_project
 

@@ -1,0 +1,1 @@
+"""The command lines: what they accept, which files they read and write."""
