@@ -41,6 +41,10 @@ class Source:
         """The syntax tree. Every question and every edit is addressed by the nodes of this one tree."""
         return parse(self.text, str(self.path))
 
+    def __getstate__(self) -> dict[str, object]:
+        """Other processes parse it anew: a tree is larger than its text, and deep ones cannot be pickled."""
+        return {name: value for name, value in self.__dict__.items() if name != "tree"}
+
     @property
     def line_count(self) -> int:
         """Number of lines."""

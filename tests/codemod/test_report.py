@@ -15,10 +15,12 @@ from accel_migrate.gate import objection
 from accel_migrate.places import header_lines, line_of
 from accel_migrate.project import Project, load_project
 from accel_migrate.report.diff import Paint, coloured, unified
-from accel_migrate.report.text import count, launch_line, report_lines
+from accel_migrate.report.launch_line import launch_line
+from accel_migrate.report.outcome import outcome_of
+from accel_migrate.report.text import count, report_lines
 from accel_migrate.result import FileChange, Options, Result
 from accel_migrate.source import Source
-from accel_migrate.suppress import is_suppressed, suppressions
+from accel_migrate.suppress import is_suppressed, named_rules, suppressions
 from codemod.conftest import Files
 from codemod.fake import fake_migrate
 
@@ -60,13 +62,13 @@ def migrated(files: Files, text: str = TRAIN) -> Result:
 def test_report_says_what_was_done_what_is_left_and_how_to_go_on(files: Files) -> None:
     result = migrated(files)
     launch = launch_line(result.project, "accel_runtime", Path("train.py"))
-    assert "\n".join(report_lines(result, Paint(), launch)) == REPORT
-    assert str(count([result])) == "3 edits, 1 unsafe held back, 1 by hand"
+    assert "\n".join(report_lines(outcome_of(result, launch), Paint())) == REPORT
+    assert str(count([outcome_of(result)])) == "3 edits, 1 unsafe held back, 1 by hand"
 
 
 def test_a_shared_file_counts_once(files: Files) -> None:
     root = files({"a.py": "import c\n", "b.py": "import c\n", "c.py": "loss.backward()\n"})
-    results = [fake_migrate(load_project(root / name), Options()) for name in ("a.py", "b.py")]
+    results = [outcome_of(fake_migrate(load_project(root / name), Options())) for name in ("a.py", "b.py")]
     assert str(count(results)) == "2 edits, 0 unsafe held back, 0 by hand"
     assert str(count([])) == "0 edits, 0 unsafe held back, 0 by hand"
 
@@ -82,7 +84,7 @@ def test_a_shared_file_counts_once(files: Files) -> None:
 def test_why_nothing_changed(result_status: str, reason: str, expected: str, files: Files) -> None:
     files({"train.py": ""})
     result = Result(load_project(Path("train.py")), result_status, reason)  # type: ignore[arg-type]
-    assert list(report_lines(result, Paint(), "")) == [expected]
+    assert list(report_lines(outcome_of(result), Paint())) == [expected]
 
 
 def test_launch_line_fits_target_and_layout(files: Files) -> None:
@@ -138,6 +140,22 @@ def test_comments_keep_rules_off_their_line() -> None:
     assert suppressions(Source(Path("f.py"), "x = 1\n")) == {}
 
 
+def test_comments_for_the_whole_file() -> None:
+    text = "import torch\n# accel: ignore-file[seed, backward]\nloss.backward()  # accel: ignore[save]\n"
+    source = Source(Path("f.py"), text)
+    table = suppressions(source)
+    nodes = [source.tree, source.tree.body[1]]
+    off = [
+        rule
+        for rule in ("seed", "backward", "save", "prepare")
+        if all(is_suppressed(Finding(source=source, node=node, rule=rule, message=""), table) for node in nodes)
+    ]
+    assert off == ["seed", "backward"]
+    assert list(named_rules(source)) == [(0, "backward"), (0, "seed"), (3, "save")]
+    assert suppressions(Source(Path("f.py"), "# accel: ignore-file\n")) == {0: frozenset()}
+    assert suppressions(Source(Path("f.py"), "# accel: ignore-files\n# accel: ignores\n")) == {}
+
+
 def test_places_of_edits() -> None:
     source = Source(Path("f.py"), "x = 1\ndef f(\n    a,\n    b,\n):\n    y = 2\n    z = 3\n")
     function = source.tree.body[1]
@@ -183,4 +201,4 @@ def test_edits_without_place_have_no_line_in_the_report(files: Files) -> None:
     (change,) = result.changes
     assert any(isinstance(edit, AddImport) for edit in change.edits)
     assert any(isinstance(edit, ReplaceExpression) for edit in change.edits)
-    assert "  accelerator: makes the accelerator" in report_lines(result, Paint(), "")
+    assert "  accelerator: makes the accelerator" in report_lines(outcome_of(result), Paint())

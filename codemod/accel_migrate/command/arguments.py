@@ -40,6 +40,8 @@ def parse_arguments(argv: Sequence[str] | None, prog: str = "accel-migrate") -> 
         parser.error("--write and --output exclude each other")
     if arguments.check and (arguments.write or arguments.output is not None):
         parser.error("--check writes nothing: leave out --write and --output")
+    if arguments.diff and arguments.format != "text":
+        parser.error(f"--diff prints only the diff: leave out --format {arguments.format}")
     if not arguments.paths and not arguments.list_rules:
         parser.error("give a training script or a folder")
     return arguments
@@ -58,7 +60,14 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"accel-migrate {__version__}")
     _add_output_options(parser)
     _add_rule_options(parser)
+    parser.add_argument("--jobs", type=_positive, metavar="N", help="processes for several programs (default: one per core)")
     return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not an integer from 1 up")
+    return int(text)
 
 
 def _add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +77,8 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--check", action="store_true", help="only report; exit with 1 if something would change")
     group.add_argument("--diff", action="store_true", help="print only the diff to standard output")
     group.add_argument("--explain", action="store_true", help="print what was recognised in the script, and stop")
-    group.add_argument("--format", choices=("text", "json"), default="text", help="of the report (default: text)")
+    formats = ("text", "json", "sarif", "markdown", "github")
+    group.add_argument("--format", choices=formats, default="text", help="of the report (default: text)")
     group.add_argument("--no-color", action="store_true", help="no colours, as with NO_COLOR in the environment")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from accel_migrate.command.settings import read_settings
 from accel_migrate.errors import UserError
 from accel_migrate.result import Options
+from accel_migrate.selection import known_rules, unknown_rule
 
 
 def options_for(script: Path, arguments: argparse.Namespace) -> Options:
@@ -19,24 +19,27 @@ def options_for(script: Path, arguments: argparse.Namespace) -> Options:
         UserError: the settings file is wrong, or a rule is unknown.
     """
     settings = read_settings(script)
-    values: dict[str, Any] = {
-        "target": arguments.target or settings.target or Options.target,
-        "unsafe": bool(settings.unsafe) if arguments.unsafe is None else arguments.unsafe,
-        "select": _split(arguments.select) or settings.select or frozenset(),
-        "ignore": _split(arguments.ignore) | (settings.ignore or frozenset()),
-    }
-    _check_rules(values["select"] | values["ignore"])
-    return Options(**values)
+    flags = check_flags(arguments)
+    for key in ("select", "ignore"):
+        _check(getattr(settings, key) or (), f"{settings.file}: [tool.accel-migrate] {key}")
+    return Options(
+        target=arguments.target or settings.target or Options.target,
+        unsafe=bool(settings.unsafe) if arguments.unsafe is None else arguments.unsafe,
+        select=flags["select"] or settings.select or frozenset(),
+        ignore=flags["ignore"] | (settings.ignore or frozenset()),
+    )
 
 
-def known_rules() -> dict[str, str]:
-    """The id and the title of every rule, and of what rules report under other ids."""
-    from accel_migrate.rules import all_rules
+def check_flags(arguments: argparse.Namespace) -> dict[str, frozenset[str]]:
+    """The rules which `--select` and `--ignore` name.
 
-    titles = {rule.id: rule.title for rule in all_rules()}
-    for rule in all_rules():
-        titles.update(rule.findings)
-    return dict(sorted(titles.items()))
+    Raises:
+        UserError: one of them is unknown.
+    """
+    rules = {key: _split(getattr(arguments, key)) for key in ("select", "ignore")}
+    for key, names in rules.items():
+        _check(names, f"--{key}")
+    return rules
 
 
 def _split(lists: Iterable[str] | None) -> frozenset[str]:
@@ -44,7 +47,8 @@ def _split(lists: Iterable[str] | None) -> frozenset[str]:
     return frozenset(name.strip() for names in lists or () for name in names.split(",") if name.strip())
 
 
-def _check_rules(names: frozenset[str]) -> None:
-    unknown = sorted(names - known_rules().keys()) if names else []
-    if unknown:
-        raise UserError(f"unknown rule {', '.join(unknown)}; accel-migrate --list-rules lists them")
+def _check(names: Iterable[str], where: str) -> None:
+    known = known_rules() if names else {}
+    for name in sorted(names):
+        if name not in known:
+            raise UserError(f"{where}: {unknown_rule(name)}; accel-migrate --list-rules lists them")

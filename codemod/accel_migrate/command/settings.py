@@ -22,6 +22,8 @@ class Settings:
     ignore: frozenset[str] | None = None
     target: str | None = None
     unsafe: bool | None = None
+    file: Path | None = None
+    """Where the table stands."""
 
 
 def read_settings(script: Path) -> Settings:
@@ -67,7 +69,7 @@ def _checked(table: dict[str, Any], file: Path) -> Settings:
             values[key] = _CONVERTERS[key](value)
         except ValueError as error:
             raise UserError(f"{file}: [tool.accel-migrate] {key} = {value!r}: must be {error}") from None
-    return Settings(**values)
+    return Settings(**values, file=file)
 
 
 def _rules(value: object) -> frozenset[str]:

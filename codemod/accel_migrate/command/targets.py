@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from accel_migrate.errors import UserError
-from accel_migrate.result import Result
+from accel_migrate.report.outcome import Outcome
 from accel_migrate.source import Source
 
 FileToWrite = tuple[Path, str, Source]
 """Where to, the text, and the file it comes from."""
 
 
-def files_to_write(results: Iterable[Result], in_place: bool, folder: str | None) -> list[FileToWrite]:
+def files_to_write(outcomes: Iterable[Outcome], in_place: bool, folder: str | None) -> list[FileToWrite]:
     """With `in_place` the changed files; with `folder` the whole of every changed program, so that it runs there.
 
     Raises:
         UserError: two programs share a file and need different changes, or `folder` is where the sources are.
     """
     files: dict[str, FileToWrite] = {}
-    for result in results if in_place or folder is not None else ():
-        for path, text, source in _files(result, folder):
+    for outcome in outcomes if in_place or folder is not None else ():
+        for path, text, source in _files(outcome, folder):
             known = files.setdefault(os.path.realpath(path), (path, text, source))
             if known[1] != text:
                 raise UserError(f"{path}: two programs need different changes of this file; migrate them one at a time")
@@ -35,16 +35,16 @@ def output_path(source: Source, root: Path, folder: Path) -> Path:
     return folder / (path.relative_to(root) if path.is_relative_to(root) else path.name)
 
 
-def _files(result: Result, folder: str | None) -> Iterable[FileToWrite]:
+def _files(outcome: Outcome, folder: str | None) -> Iterable[FileToWrite]:
     if folder is None:
-        return [(change.source.path, change.after, change.source) for change in result.changes]
-    if not result.changes:
+        return [(change.source.path, change.after, change.source) for change in outcome.changes]
+    if not outcome.changes:
         return []
-    after = {change.source.path: change.after for change in result.changes}
-    root = result.project.root
+    after = {change.source.path: change.after for change in outcome.changes}
+    root = outcome.project.root
     return [
         (_new_place(source, root, Path(folder)), after.get(source.path, source.text), source)
-        for source in result.project.sources.values()
+        for source in outcome.project.sources.values()
     ]
 
 

@@ -2,79 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from accel_migrate.edits import Edit, Finding
-from accel_migrate.places import column_of, line_of, node_of
 from accel_migrate.report.diff import unified
-from accel_migrate.report.text import count, ordered
-from accel_migrate.result import FileChange, Result
+from accel_migrate.report.outcome import Changed, Item, Outcome, Run
+from accel_migrate.report.text import count
 
 VERSION = 1
 """Raised when a key changes its meaning or goes; new keys may come at any time."""
 
 
-def as_json(results: Sequence[Result], launches: Sequence[str], written: Sequence[Path], errors: Sequence[str]) -> str:
-    """One JSON object; `launches` holds one command per result, `written` the files which the run wrote."""
+def as_json(run: Run) -> str:
+    """One JSON object."""
     import json
 
     document = {
         "version": VERSION,
-        "programs": [_program(result, launch) for result, launch in zip(results, launches, strict=True)],
-        "written": [str(path) for path in written],
-        "errors": list(errors),
-        "summary": asdict(count(results)),
+        "programs": [_program(outcome) for outcome in run.outcomes],
+        "written": [str(path) for path in run.written],
+        "errors": run.errors,
+        "summary": asdict(count(run.outcomes)),
     }
     return json.dumps(document, indent=2)
 
 
-def _program(result: Result, launch: str) -> dict[str, Any]:
+def _program(outcome: Outcome) -> dict[str, Any]:
     return {
-        "path": str(result.project.entry.path),
-        "status": result.status,
-        "reason": result.reason,
-        "files": [_file(change) for change in ordered(result)],
-        "held_back": [_edit(edit) for edit in result.held_back],
-        "findings": [_finding(finding) for finding in result.findings],
-        "notes": [*result.notes, *result.project.notes],
-        "explanation": result.explanation,
-        "launch": launch if result.status == "changed" else None,
+        "path": str(outcome.path),
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "files": [_file(change) for change in outcome.changes],
+        "held_back": [_edit(edit) for edit in outcome.held_back],
+        "findings": [_finding(finding) for finding in outcome.findings],
+        "notes": list(outcome.notes),
+        "explanation": outcome.explanation,
+        "launch": outcome.launch if outcome.status == "changed" else None,
     }
 
 
-def _file(change: FileChange) -> dict[str, Any]:
+def _file(change: Changed) -> dict[str, Any]:
     return {
         "path": str(change.source.path),
-        "edits": [_edit(edit) for edit in sorted(change.edits, key=_place)],
+        "edits": [_edit(edit) for edit in change.edits],
         "diff": "".join(f"{line}\n" for line in unified(change)),
     }
 
 
-def _place(edit: Edit) -> tuple[float, int]:
-    """By line and column; edits of the file as a whole come last."""
-    return (line_of(edit), column_of(edit)) if node_of(edit) is not None else (float("inf"), 0)
-
-
-def _edit(edit: Edit) -> dict[str, Any]:
-    placed = node_of(edit) is not None
+def _edit(edit: Item) -> dict[str, Any]:
+    placed = edit.place.line is not None
     return {
-        "path": str(edit.source.path),
-        "line": line_of(edit) if placed else None,
-        "column": column_of(edit) if placed else None,
-        "kind": type(edit).__name__,
+        "path": edit.place.path,
+        "line": edit.place.line,
+        "column": edit.place.column if placed else None,
+        "kind": edit.kind,
         "rule": edit.rule,
-        "why": edit.why,
+        "why": edit.message,
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Item) -> dict[str, Any]:
     return {
-        "path": str(finding.source.path),
-        "line": line_of(finding),
-        "column": column_of(finding),
+        "path": finding.place.path,
+        "line": finding.place.line or 1,
+        "column": finding.place.column,
         "rule": finding.rule,
         "severity": finding.severity.value,
         "message": finding.message,

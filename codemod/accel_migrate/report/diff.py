@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from accel_migrate.report.outcome import Changed
 from accel_migrate.result import FileChange
 
 _NO_NEWLINE = "\\ No newline at end of file"
@@ -33,7 +34,7 @@ class Paint:
         return f"\x1b[{code}m{text}\x1b[0m" if self.enabled else text
 
 
-def unified(change: FileChange) -> Iterator[str]:
+def unified(change: FileChange | Changed) -> Iterator[str]:
     """The lines of the diff, without line ends, as `patch -p0` takes them."""
     path = str(change.source.path)
     before, after = _lines(change.source.text), _lines(change.after)

@@ -1,0 +1,120 @@
+"""The report of a run in SARIF 2.1.0, for code scanning.
+
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sarif-v2.1.0-errata01-os-complete.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from accel_migrate import __version__
+from accel_migrate.edits import Severity
+from accel_migrate.report.outcome import Item, Place, Run
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_FINGERPRINT = "accelMigrate/v1"
+
+
+def as_sarif(run: Run, with_edits: bool) -> str:
+    """One SARIF log with one run; its results are the findings, and with `with_edits` the edits too."""
+    import json
+
+    found = dict.fromkeys(_found(run, with_edits))
+    rules = _rules({item.rule for item in found})
+    numbers = {rule["id"]: number for number, rule in enumerate(rules)}
+    seen: Counter[str] = Counter()
+    log = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "accel-migrate", "semanticVersion": __version__, "rules": rules}},
+                "columnKind": "unicodeCodePoints",
+                "invocations": [_invocation(run)],
+                "results": [_result(item, numbers[item.rule], seen) for item in found],
+            }
+        ],
+    }
+    return json.dumps(log, indent=2)
+
+
+def _found(run: Run, with_edits: bool) -> Iterator[Item]:
+    for outcome in run.outcomes:
+        yield from outcome.findings
+        for change in outcome.changes if with_edits else ():
+            yield from change.edits
+
+
+def _rules(ids: set[str]) -> list[dict[str, Any]]:
+    from accel_migrate.rules import all_rules
+
+    known = {rule.id: (rule.title, rule.why) for rule in all_rules()}
+    known |= {name: (title, rule.why) for rule in all_rules() for name, title in rule.findings.items() if name not in known}
+    return [_rule(name, *known.get(name, (name, ""))) for name in sorted(ids)]
+
+
+def _rule(name: str, title: str, why: str) -> dict[str, Any]:
+    page = f"docs/rules/{name}.md"
+    return {
+        "id": name,
+        "shortDescription": {"text": f"{title}."},
+        "help": {"text": f"{title}: {why} (see {page})", "markdown": f"{title}: {why} [More]({page})"},
+    }
+
+
+def _result(item: Item, number: int, seen: Counter[str]) -> dict[str, Any]:
+    text = f"would be changed: {item.message or item.rule}" if item.kind else " ".join(filter(None, (item.message, item.advice)))
+    return {
+        "ruleId": item.rule,
+        "ruleIndex": number,
+        "level": "note" if item.kind else _LEVELS[item.severity],
+        "message": {"text": text},
+        "locations": [_location(item.place)],
+        "partialFingerprints": {_FINGERPRINT: _fingerprint(item, seen)},
+    }
+
+
+def _location(place: Place) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(place.path)}
+    if place.line is not None:
+        physical["region"] = {
+            "startLine": place.line,
+            "startColumn": place.column,
+            "endLine": place.end_line,
+            "endColumn": place.end_column,
+        }
+    return {"physicalLocation": physical}
+
+
+def _artifact(path: str) -> dict[str, str]:
+    """Relative to the working directory, which is the repository's root in CI; else absolute."""
+    relative = os.path.relpath(path)
+    if relative.startswith(os.pardir):
+        return {"uri": Path(os.path.abspath(path)).as_uri()}
+    return {"uri": quote(Path(relative).as_posix()), "uriBaseId": "%SRCROOT%"}
+
+
+def _fingerprint(item: Item, seen: Counter[str]) -> str:
+    """The same as long as rule, file and the text of the line are, wherever the line moves."""
+    identity = "\0".join((item.rule, Path(os.path.relpath(item.place.path)).as_posix(), item.text, item.kind))
+    seen[identity] += 1
+    return hashlib.sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()[:32]
+
+
+def _invocation(run: Run) -> dict[str, Any]:
+    notes = [f"{outcome.path}: {outcome.reason}" for outcome in run.outcomes if outcome.status == "refused"]
+    return {
+        "executionSuccessful": not run.errors,
+        "toolExecutionNotifications": [
+            {"level": level, "message": {"text": text}}
+            for level, texts in (("error", run.errors), ("note", notes))
+            for text in texts
+        ],
+    }

@@ -1,0 +1,18 @@
+"""How the migrated program is started."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+from pathlib import Path
+
+from accel_migrate.project import Project
+
+
+def launch_line(project: Project, target: str, script: Path) -> str:
+    """The command that trains on two processes; as a module where the script imports relatively."""
+    relative = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(project.entry.tree))
+    program = "accel" if target == "accel_runtime" else "accelerate"
+    what = f"-m {project.entry.module}" if relative else shlex.quote(os.fspath(script))
+    return f"{program} launch --num_processes 2 {what} ARGS"
