@@ -17,6 +17,7 @@ from accel_migrate.plan import Plan, make_plan
 from accel_migrate.project import Project
 from accel_migrate.refusals import reason_to_refuse
 from accel_migrate.result import FileChange, Options, Result
+from accel_migrate.selection import is_wanted
 from accel_migrate.source import Source
 from accel_migrate.suppress import is_suppressed, suppressions
 
@@ -44,7 +45,7 @@ def _migrate(project: Project, options: Options) -> Result:
         return Result(project, "refused", reason, findings=[f for f in plan.findings if f.rule == "out-of-reach"], explanation=explain(facts))
     changes = [FileChange(source, after, edits) for source, edits, after in _rewritten(plan)]
     status = "changed" if changes else "unchanged"
-    findings = [f for f in plan.findings if f.rule not in options.ignore]
+    findings = [f for f in plan.findings if is_wanted(f.rule, options)]
     return Result(project, status, "" if changes else "nothing to change", changes, findings, [], context.notes, explain(facts))
 
 

@@ -10,6 +10,7 @@ from accel_migrate.edits import DeleteStatement, Edit, Finding, Inner, ReplaceEx
 from accel_migrate.facts.facts import Facts
 from accel_migrate.result import Options
 from accel_migrate.rules import all_rules
+from accel_migrate.selection import is_wanted, runs
 
 
 @dataclass(eq=False)
@@ -93,7 +94,7 @@ def make_plan(context: Context, options: Options) -> Plan:
     from accel_migrate.tidy import emptied_branches
 
     plan = Plan(context.facts)
-    rules = [r for r in all_rules() if (not options.select or r.id in options.select) and r.id not in options.ignore]
+    rules = [r for r in all_rules() if runs(r, options)]
     for rule in sorted(rules, key=lambda rule: rule.late):
         for item in rule.apply(context):
             plan.add(item)
@@ -102,5 +103,5 @@ def make_plan(context: Context, options: Options) -> Plan:
     for rule in rules:
         for item in rule.finish(context, plan):
             plan.add(item)
-    plan.edits = merged(plan.edits)
+    plan.edits = merged([e for e in plan.edits if is_wanted(e.rule, options)])
     return plan

@@ -201,6 +201,10 @@ def test_settings_file_is_read_and_flags_win(files: Files, capsys: pytest.Captur
     [
         ("[tool.accel-migrate]\ncolour = 1", "has no key 'colour'; allowed: select, ignore, target, unsafe"),
         ("[tool.accel-migrate]\ntarget = 'ddp'", "target = 'ddp': must be one of accel_runtime, accelerate"),
+        (
+            "[tool.accel-migrate]\nignore = ['prepar']",
+            "[tool.accel-migrate] ignore: unknown rule prepar (did you mean prepare",
+        ),
         ("[tool.accel-migrate]\nselect = 'x'", "select = 'x': must be a list of rule ids"),
         ("[tool.accel-migrate]\nunsafe = 1", "unsafe = 1: must be true or false"),
         ("[tool]\naccel-migrate = 1", "must be a table, not int"),
@@ -220,7 +224,8 @@ def test_wrong_settings_are_one_clear_line(
 def test_rules_are_listed_selected_and_checked(
     files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accel_migrate.command.options.known_rules", lambda: {"seed": "seeds", "backward": "gradients"})
+    for module in ("command.run", "command.options", "selection"):
+        monkeypatch.setattr(f"accel_migrate.{module}.known_rules", lambda: {"seed": "seeds", "backward": "gradients"})
     files({"train.py": TRAIN})
     seen: list[Options] = []
 
@@ -233,7 +238,9 @@ def test_rules_are_listed_selected_and_checked(
     assert cli.main(["train.py", "--select", "seed,backward", "--ignore", "seed", "--ignore", "backward"], migrate=spy) == 0
     assert seen[0].select == seen[0].ignore == {"seed", "backward"}
     assert cli.main(["train.py", "--select", "sneed"], migrate=spy) == 2
-    assert "unknown rule sneed" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "accel-migrate: error: --select: unknown rule sneed (did you mean seed?); accel-migrate --list-rules lists them\n"
+    )
 
 
 @pytest.mark.parametrize(
