@@ -15,7 +15,6 @@ from accel_migrate.edits import Severity
 from accel_migrate.project import load_project
 from accel_migrate.report.as_github import as_github
 from accel_migrate.report.as_markdown import as_markdown
-from accel_migrate.report.as_sarif import as_sarif
 from accel_migrate.report.outcome import Item, Outcome, Place, Run, outcome_of
 from accel_migrate.result import Options
 from codemod.conftest import Files

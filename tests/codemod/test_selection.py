@@ -41,7 +41,7 @@ def test_everything_by_default() -> None:
 
 
 def test_a_selected_rule_brings_what_it_reports_under_other_ids() -> None:
-    assert said(select=frozenset({"row-mixing"})) == (set(), {"batch-permutation"})
+    assert said(select=frozenset({"random-draws"})) == (set(), {"batch-permutation"})
     assert said(select=frozenset({"batch-permutation"})) == (set(), {"batch-permutation"})
 
 
@@ -53,7 +53,7 @@ def test_what_is_ignored_is_not_said_and_the_rest_stays() -> None:
 
 
 def test_ignore_beats_select() -> None:
-    assert said(select=frozenset({"row-mixing"}), ignore=frozenset({"batch-permutation"})) == (set(), set())
+    assert said(select=frozenset({"random-draws"}), ignore=frozenset({"batch-permutation"})) == (set(), set())
 
 
 def test_a_comment_switches_a_finding_off_and_a_wrong_one_is_noted(
