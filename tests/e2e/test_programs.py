@@ -2,6 +2,7 @@
 
 | program | what it is about |
 | --- | --- |
+| adversarial | gradients with respect to inputs, by sign and by size, a gradient given for each row |
 | autoencoder | `use_gpu` branches and conditional moves, `Variable`, the last batch's loss and pictures after the loop |
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
 | device_loader | a loader wrapped to move its batches, steps as methods of the model, their results kept in dicts |

@@ -37,7 +37,7 @@ def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
     call, spread = backward.call, spread_of(backward.values)
     parts: dict[str, ast.AST] = {"x": backward.loss}
     template = "@accelerator@.backward({x})"
-    if spread is Spread.SUM:
+    if spread is Spread.SUM or (spread is Spread.SHARD and call.args):  # with a gradient given for each row, rows add up
         template = context.dialect.backward_sum
     elif spread is Spread.RATIO:
         weight = weight_template(context, backward.values, call)
