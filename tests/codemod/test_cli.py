@@ -49,6 +49,8 @@ def start(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
         pytest.param("x = 1\n", [], 3, id="no training"),
         pytest.param("", [], 3, id="empty file"),
         pytest.param("x = 1\n", ["--check"], 3, id="check, no training"),
+        pytest.param("x = 1\n", ["--check", "--allow-nothing"], 0, id="no training, and that is fine"),
+        pytest.param(TRAIN, ["--check", "--allow-nothing"], 1, id="check, would change, nothing allowed"),
         pytest.param("x = (\n", [], 2, id="syntax error"),
         pytest.param(TRAIN, ["--write", "--output", "out"], 2, id="write and output"),
         pytest.param(TRAIN, ["--check", "--write"], 2, id="check and write"),

@@ -20,6 +20,7 @@ exit status:
   3  nothing was migrated; the output says why
 
 Keep a rule off a line with a comment:  # accel: ignore[RULE]
+Keep it off a whole file:               # accel: ignore-file[RULE]
 Settings (select, ignore, target, unsafe) may stand in pyproject.toml under [tool.accel-migrate].
 """
 
@@ -75,6 +76,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--write", action="store_true", help="write the files in place, atomically")
     group.add_argument("--output", metavar="DIR", help="write the program, changed and unchanged files, to DIR")
     group.add_argument("--check", action="store_true", help="only report; exit with 1 if something would change")
+    group.add_argument("--allow-nothing", action="store_true", help="exit with 0, not 3, where nothing is to be migrated")
     group.add_argument("--diff", action="store_true", help="print only the diff to standard output")
     group.add_argument("--explain", action="store_true", help="print what was recognised in the script, and stop")
     formats = ("text", "json", "sarif", "markdown", "github")

@@ -96,7 +96,7 @@ def _status(arguments: argparse.Namespace, done: Run) -> int:
     if done.errors:
         return 2
     if all(outcome.status == "refused" for outcome in done.outcomes):
-        return 3
+        return 0 if arguments.allow_nothing else 3
     would_change = any(outcome.changes for outcome in done.outcomes)
     if arguments.check and would_change:
         return 1
