@@ -98,6 +98,10 @@ CLASS_WEIGHTED_LOSSES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLo
 
 ROW_REDUCTIONS = {"mean": "mean", "sum": "sum", "nanmean": "mean", "nansum": "sum", "count_nonzero": "sum"}
 OTHER_REDUCTIONS = {"max", "min", "amax", "amin", "any", "all", "median", "std", "var", "norm", "prod", "logsumexp", "argmax", "argmin"}
+PRODUCTS = {"mm", "matmul", "__matmul__"}
+"""Methods that multiply matrices."""
+SCALAR_PRODUCTS = {"dot", "inner", "vdot"}
+TENSOR_PRODUCTS = {f"{package}.{name}" for package in ("torch", "torch.linalg", "numpy") for name in {*PRODUCTS, *SCALAR_PRODUCTS}}
 ROW_COUPLING = {"cdist", "corrcoef", "cov", "pairwise_distance"}
 
 FINITENESS = {"isnan", "isinf", "isfinite"}

@@ -91,6 +91,8 @@ class Containers:
             self.on_other(node.slice, frame)  # type: ignore[arg-type]
             return frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE))
         found = self.element(base, self.key(node.slice, frame), frame)
+        if isinstance(node.slice, ast.Tuple) or (isinstance(node.slice, ast.Constant) and node.slice.value is None):
+            found = ops.indexed(found, node.slice)
         return ops.chosen(found, self.facts.of(node.slice), node.slice)
 
     def element(self, values: Values, key: object, frame: Frame) -> Values:
@@ -113,7 +115,7 @@ class Containers:
             return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
         if isinstance(value, Made):
             if value.role is Role.SHAPE:
-                return frozenset({Local(Spread.COUNT)}) if key == 0 else UNKNOWN
+                return frozenset({Local(Spread.COUNT)}) if value.detail == f"shape {key}" else UNKNOWN
             if value.role in {Role.MODEL, Role.PARAMETERS, Role.DEVICE}:
                 return frozenset({value})
             return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")

@@ -11,6 +11,7 @@ import ast
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from accel_migrate.facts.axes import ANYWHERE
 from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
 from accel_migrate.facts.values import (
@@ -451,7 +452,7 @@ def limited(values: Values) -> Values:
 def _merged(a: Local, b: Local) -> Local:
     keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
     return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=len),
-                   truth=a.truth and b.truth, mask=a.mask or b.mask)  # fmt: skip
+                   truth=a.truth and b.truth, mask=a.mask or b.mask, axis=a.axis if a.axis == b.axis else ANYWHERE, rank=a.rank if a.rank == b.rank else None)  # fmt: skip
 
 
 def _denominator(value: Local) -> tuple[str, ...]:

@@ -63,11 +63,13 @@ class Members:
             return self._made_attribute(value, name)
         if isinstance(value, Local):
             if value.spread is Spread.SHARD and name == "shape":
-                return frozenset({Made(Role.SHAPE, node, "shape")})
+                return frozenset({Made(Role.SHAPE, node, f"shape {value.axis}")})
             if value.output and name == "loss":
                 return self._returned_loss(value)
             if name in catalog.TENSOR_FACTS:
                 return UNKNOWN
+            if value.spread is Spread.SHARD and name in {"T", "mT"}:
+                return ops.shaped(name, frozenset({value}), [])
             return frozenset({value}) if value.spread is Spread.SHARD or name in {"data", "T", "real", "grad"} else UNKNOWN
         del machine
         return UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from accel_migrate.facts import catalog
+from accel_migrate.facts import axes, catalog
 from accel_migrate.facts.values import UNKNOWN, Local, Spread, Values, locals_of
 
 S = Spread
@@ -21,8 +21,16 @@ def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
         changes |= {"weight": "{mask}.sum()", "parts": (("mask", mask),)}
         spread = S.RATIO
     if spread is S.SHARD:
-        changes |= {"mask": mask}
+        changes = {"mask": mask, **_layout(found)} | changes
     return frozenset({Local(spread, grad=any(v.grad for v in found), taken=taken, **changes)})  # type: ignore[arg-type]
+
+
+def _layout(found: list[Local]) -> dict[str, object]:
+    """Where what is computed element by element from `found` has its rows."""
+    rows = [v for v in found if v.spread is S.SHARD]
+    places = {v.axis for v in rows}
+    ranks = {v.rank for v in rows}
+    return {"axis": places.pop() if len(places) == 1 else 0, "rank": ranks.pop() if len(ranks) == 1 else None, "per_row": any(v.per_row for v in rows)}
 
 
 def spreads(values: Values) -> set[Spread]:
@@ -34,6 +42,8 @@ def combine(op: ast.operator, left: Values, right: Values, right_node: ast.expr)
     a, b = spreads(left), spreads(right)
     if not a and not b:
         return UNKNOWN
+    if isinstance(op, ast.MatMult):
+        return product(left, right)
     if S.SHARD in a | b:
         return local(S.SHARD, left, right, truth=isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) and are_true_or_false(left))
     if S.ROW in a | b:
@@ -106,16 +116,16 @@ def _same(kind: Spread, left: Values, right: Values) -> Values:
     return local(kind, left, right)
 
 
-def reduces_rows(dims: list[object] | None) -> bool:
-    """Whether a reduction over `dims` (None: all) runs over dimension 0."""
-    return dims is None or 0 in dims
+def rows_of(values: Values) -> Local | None:
+    """The rows among `values`."""
+    return next((v for v in locals_of(values) if v.spread is S.SHARD), None)
 
 
-def tensor_method(name: str, base: Values, dims: list[object] | None, inputs: list[Values]) -> Values:
+def tensor_method(name: str, base: Values, dims: list[object] | None, inputs: list[Values], keeps: bool = False) -> Values:
     """The spread of `base.name(...)`, where `dims` are the literal dimensions of a reduction (None: none given)."""
     kinds = spreads(base)
     if S.SHARD in kinds:
-        return _shard_method(name, base, dims)
+        return _shard_method(name, base, dims, keeps)
     if S.SHARD in set().union(*map(spreads, inputs)):
         return local(S.SHARD, next(v for v in inputs if S.SHARD in spreads(v)))
     if name.rstrip("_") in ARITHMETIC and inputs:
@@ -129,20 +139,57 @@ def curved(*inputs: Values) -> Values:
     return local(S.MIXED, *inputs) if figures else without_host(inputs[0])
 
 
-def _shard_method(name: str, base: Values, dims: list[object] | None) -> Values:
-    if name in catalog.ROW_REDUCTIONS and reduces_rows(dims):
+def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: bool) -> Values:
+    rows = rows_of(base)
+    assert rows is not None
+    if name in catalog.ROW_REDUCTIONS and axes.covers(rows, dims):
         return local(Spread(catalog.ROW_REDUCTIONS[name]), base)
-    if name in catalog.OTHER_REDUCTIONS and dims is None and name not in {"argmax", "argmin"}:
+    if name in catalog.OTHER_REDUCTIONS and axes.covers(rows, dims) and (dims is not None or name not in {"argmax", "argmin"} or rows.rank == 1):
         return local(S.MIXED, base)
+    if name in {*catalog.ROW_REDUCTIONS, *catalog.OTHER_REDUCTIONS} and dims is not None:
+        left = axes.without(rows, dims, keeps)
+        return local(S.SHARD, base, axis=left.axis, rank=left.rank)
     if name in {"to", "cuda"}:
         return frozenset(replace(v, host=False, output=False) for v in locals_of(base))
     if name in catalog.QUESTIONS:
         return frozenset({Local(S.SHARD, truth=True)})  # no gradient flows through a comparison
     if name in {"float", "long"}:
         return frozenset(replace(v, truth=False) for v in locals_of(base))
+    if name in axes.SHAPING:
+        return shaped(name, base, dims or [])
     if name in {"cpu", "detach", "clone", "items", "values", "get", "pop"}:
         return frozenset(locals_of(base))
     return local(S.SHARD, base, host=all(v.host for v in locals_of(base)))
+
+
+def shaped(name: str, values: Values, numbers: list[object]) -> Values:
+    """Rows after a shape operation (see `axes.shaped`)."""
+    return frozenset(axes.shaped(name, replace(v, host=False), numbers) if v.spread is S.SHARD else v for v in locals_of(values))
+
+
+def indexed(values: Values, index: ast.expr) -> Values:
+    """Rows under an index with several entries, or None."""
+    entries = [e.value if isinstance(e, ast.Constant) else e for e in (index.elts if isinstance(index, ast.Tuple) else [index])]
+    return frozenset(axes.indexed(v, entries) if isinstance(v, Local) and v.spread is S.SHARD else v for v in values)
+
+
+def product(left: Values, right: Values) -> Values:
+    """The spread of the matrix product `left @ right`."""
+    return _product_of(axes.product(rows_of(left), rows_of(right)), left, right)
+
+
+def contraction(equation: object, operands: list[Values]) -> Values:
+    """The spread of `einsum(equation, *operands)`."""
+    return _product_of(axes.contracted(equation, [rows_of(v) for v in operands]), *operands)
+
+
+def _product_of(found: Local | str | None, *inputs: Values) -> Values:
+    if found is None:
+        figures = [v for v in inputs if spreads(v)]
+        return without_host(figures[0]) if len(figures) == 1 else curved(*inputs)
+    if isinstance(found, Local):
+        return local(S.SHARD, *inputs, axis=found.axis, rank=found.rank)
+    return local(S.SUM if found == "sum" else S.MIXED, *inputs)
 
 
 def taken_at(node: ast.AST, batch: Values) -> Values:
@@ -177,5 +224,7 @@ def loss_spread(name: str, reduction: object, inputs: list[Values]) -> Values:
     if reduction == "sum":
         return local(S.SUM, *inputs)
     if reduction == "none":
-        return local(S.SHARD, *inputs)
+        known = rows_of(inputs[0]) if inputs else None
+        flat = name in catalog.CLASS_WEIGHTED_LOSSES and known is not None and known.rank == 2
+        return local(S.SHARD, *inputs, rank=1 if flat else None, per_row=True)
     return local(S.MEAN, *inputs)

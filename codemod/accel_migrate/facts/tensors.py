@@ -6,10 +6,11 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import catalog
+from accel_migrate.facts import axes, catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.values import (
     UNKNOWN,
+    Literal,
     Local,
     Made,
     Role,
@@ -45,13 +46,21 @@ class Tensors:
         if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "randperm", "tensor"}:
             return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
-            return _strongest(inputs)
+            return self._stacked(_strongest(inputs), args) if last == "stack" else _strongest(inputs)
+        if last == "einsum":
+            return ops.contraction(args.literal(0, "equation"), inputs[1:])
+        if name in catalog.TENSOR_PRODUCTS and len(inputs) > 1:
+            return ops.local(Spread.SUM, *inputs) if last in catalog.SCALAR_PRODUCTS and Spread.SHARD in ops.spreads(first) else ops.product(first, inputs[1])
         shard = any(Spread.SHARD in ops.spreads(v) for v in inputs)
         if shard and (Spread.SHARD in ops.spreads(first) or not locals_of(first)):
-            if last in catalog.ROW_REDUCTIONS or last in catalog.OTHER_REDUCTIONS:
-                return ops.tensor_method(last, first, self.dims(args, 1), inputs)
+            if last in catalog.ROW_REDUCTIONS or last in catalog.OTHER_REDUCTIONS or last in axes.SHAPING:
+                return self.transformed(last, first, inputs, args, 1)
             return ops.local(Spread.SHARD, *inputs)
         return frozenset(locals_of(ops.tensor_method(last, first, self.dims(args, 1), inputs[1:])))
+
+    def _stacked(self, values: Values, args: Arguments) -> Values:
+        dim = self._literal(node) if (node := args.node(1, "dim")) is not None else 0
+        return frozenset(axes.stacked(v, dim) if v.spread is Spread.SHARD else v for v in locals_of(values))
 
     def tensor_method(self, node: ast.Call, func: ast.Attribute, base: Values, args: Arguments, frame: Frame) -> Values:
         name = func.attr
@@ -65,8 +74,8 @@ class Tensors:
             return UNKNOWN
         if name == "size" and Spread.SHARD in ops.spreads(base):
             if not node.args:
-                return frozenset({Made(Role.SHAPE, node, "shape")})
-            return ops.row_count(base) if args.literal(0, "dim") == 0 else UNKNOWN
+                return frozenset({Made(Role.SHAPE, node, f"shape {_axis(base)}")})
+            return ops.row_count(base) if args.literal(0, "dim") == _axis(base) else UNKNOWN
         if name in {"numel", "nelement", "__len__"} and Spread.SHARD in ops.spreads(base):
             return ops.row_count(base)
         if name in {"dim", "type", "get_device"} and not node.args:
@@ -77,7 +86,17 @@ class Tensors:
             self.show(node, args, frame)
             return UNKNOWN
         inputs = [self.evaluator._deep(v) for v in args.all()]
-        return ops.tensor_method(name, base, self.dims(args, 0), inputs)
+        return self.transformed(name, base, inputs, args, 0)
+
+    def transformed(self, name: str, base: Values, others: list[Values], args: Arguments, position: int) -> Values:
+        """What the operation `name` makes of `base`; its arguments stand from `position` on."""
+        if name in catalog.PRODUCTS and others:
+            return ops.product(base, others[0])
+        if name in catalog.SCALAR_PRODUCTS and Spread.SHARD in ops.spreads(base):
+            return ops.local(Spread.SUM, base, *others)
+        dims = self.numbers(args, position) if name in axes.SHAPING else self.dims(args, position + axes.AFTER.get(name, 0))
+        keeps = bool(args.literal(99, "keepdim") or args.literal(99, "keepdims"))
+        return ops.tensor_method(name, base, dims, others, keeps)
 
     def _asks_of_figure(self, node: ast.expr, values: Values, frame: Frame) -> bool:
         """`torch.isnan(loss)`: the processes must agree, so the question is about the global figure."""
@@ -89,10 +108,27 @@ class Tensors:
     def dims(self, args: Arguments, position: int) -> list[object] | None:
         """The literal dimensions of a reduction; None where it reduces everything."""
         node = args.node(position, "dim") or args.node(position, "axis")
-        if node is None or (isinstance(node, ast.Constant) and node.value is None):
+        if node is None or (isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))):
             return None
-        nodes = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
-        return [n.value if isinstance(n, ast.Constant) else ast.unparse(n) for n in nodes]
+        return self._literals([node])
+
+    def numbers(self, args: Arguments, position: int) -> list[object]:
+        """The arguments of a shape operation from `position` on, those of one tuple too; texts where they are not known."""
+        named = [args.keyword_nodes[k] for k in ("dim", "dim0", "dim1", "dims", "shape", "axis0", "axis1") if k in args.keyword_nodes]
+        return self._literals([*args.nodes[position:], *named])
+
+    def _literals(self, nodes: list[ast.expr]) -> list[object]:
+        flat = [e for n in nodes for e in (n.elts if isinstance(n, ast.Tuple | ast.List) else [n])]
+        return [self._literal(node) for node in flat]
+
+    def _literal(self, node: ast.expr) -> object:
+        known = [v.value for v in self.facts.of(node) if isinstance(v, Literal)]
+        if len(known) == 1 and len(self.facts.of(node)) == 1:
+            return known[0]
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            return ast.unparse(node)
 
     def loss(self, name: str, node: ast.Call, args: Arguments) -> Values:
         """A functional loss: `F.cross_entropy(input, target, ...)`."""
@@ -135,6 +171,10 @@ class Tensors:
             marks = (n for n in minus if isinstance(n.operand, ast.Constant) and n.operand.value == 100)  # type: ignore[attr-defined]
             self._ignored_marks = collators or any(not any(isinstance(a, ast.Slice) for a in self.facts.ancestors(n)) for n in marks)
         return self._ignored_marks
+
+
+def _axis(rows: Values) -> int:
+    return next(v.axis for v in locals_of(rows) if v.spread is Spread.SHARD)
 
 
 def _strongest(inputs: list[Values]) -> Values:

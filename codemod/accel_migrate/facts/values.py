@@ -142,6 +142,12 @@ class Local:
     """A whole batch as the loader yields it: a container, whose elements are no rows."""
     taken: frozenset[ast.AST] = frozenset()
     """Where the batches that it was computed from were taken from their loaders, one node for each."""
+    axis: int = 0
+    """For SHARD: the dimension that holds the rows; -1 where that is not known."""
+    rank: int | None = None
+    """For SHARD: the number of dimensions, where that is known."""
+    per_row: bool = False
+    """For SHARD: losses that were asked not to be reduced, most often one number for each row."""
     truth: bool = False
     """For SHARD: true or false for each row (or for each of its elements)."""
     mask: ast.AST | None = None
