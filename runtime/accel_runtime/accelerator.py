@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -31,29 +31,13 @@ from .kwargs import (
     ProjectConfiguration,
     default_accumulation_steps,
 )
+from .live import set_live
 from .optimizer import OptimizerHooks, install, move_state
 from .precision import Precision
 from .process import ProcessControl
 from .rng import share_streams
 from .state import AcceleratorState, DistributedType, GradientState
 from .strategies import create
-
-_live: weakref.ref[Accelerator] | None = None
-
-
-def live_accelerator() -> Accelerator | None:
-    """The Accelerator made last, while it lives."""
-    return _live() if _live is not None else None
-
-
-def draw(factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Batch-shaped random numbers: drawn for the global batch on every process, and of them this process's rows.
-
-    `draw(torch.randn, n, 8)` is `torch.randn(n, 8)` on one process, and wherever `n` is not the local batch size.
-    Usable inside a model's methods; without a live Accelerator it is the plain call.
-    """
-    accelerator = live_accelerator()
-    return factory(*args, **kwargs) if accelerator is None else accelerator.draw(factory, *args, **kwargs)
 
 
 class Accelerator(ProcessControl):
@@ -96,7 +80,6 @@ class Accelerator(ProcessControl):
         rng_types: list[str] | None = None,
         sync_batchnorm: bool = True,
     ) -> None:
-        global _live
         handlers = _by_type(kwargs_handlers or [])
         self.project_configuration = project_config or ProjectConfiguration(project_dir=project_dir and os.fspath(project_dir))
         if project_config is not None and project_dir is not None:
@@ -114,7 +97,7 @@ class Accelerator(ProcessControl):
         self.state = AcceleratorState(mixed_precision, cpu, _from_accelerator=True, **(init.to_kwargs() if init else {}))
         self.world = self.state.world
         self.gradient_state = GradientState(_plugin(gradient_accumulation_plugin, gradient_accumulation_steps))
-        self.tracker = Tracker()
+        self.tracker = Tracker(functools.partial(collectives.any_process, self.world))
         self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
         self.strategy = create(self.world, handlers.get(DistributedDataParallelKwargs))
         self.precision = Precision(
@@ -127,7 +110,7 @@ class Accelerator(ProcessControl):
         self._triggered = False
         if self.exact and self.world.size > 1:
             share_streams(self.world)  # a script without a seed draws the same from here on
-        _live = weakref.ref(self)
+        set_live(self)
 
     # Preparing
 
@@ -392,7 +375,10 @@ class Accelerator(ProcessControl):
         return global_values.global_sum(self.world, self.tracker, value)
 
     def global_len(self, value: Any) -> int:
-        """Samples in the global batch of which `value` (or a number of samples) is this process's part; no communication."""
+        """The rows of which `value` (or a number of samples) is this process's part.
+
+        Needs no communication for the tensors of the batch and for numbers; for others all processes have to ask.
+        """
         return global_values.global_len(self.world, self.tracker, value)
 
     def draw(self, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -423,9 +409,9 @@ class Accelerator(ProcessControl):
 
     def check_trigger(self) -> bool:
         """Whether any process has raised its flag; lowers it. All processes must ask."""
-        flag = collectives.all_reduce(self.world, torch.tensor(float(self._triggered), device=self.device))
+        raised = collectives.any_process(self.world, self._triggered)
         self._triggered = False
-        return bool(flag.item() > 0)
+        return raised
 
     # Saving
 

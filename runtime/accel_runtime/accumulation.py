@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .batches import Run, Tracker
+from .batches import Tracker
+from .passes import Run
 from .state import GradientState
 from .strategies import Strategy
 

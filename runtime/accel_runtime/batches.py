@@ -2,24 +2,23 @@
 
 A global batch of `total` samples is cut contiguously. A process without samples borrows the first one at weight zero, so
 that it joins every collective. The share of a batch belongs to the losses computed from that batch: where several live
-batches have different shares, the autograd graph of the loss tells which of them it was computed from.
+batches have different shares, the autograd graph of the loss tells which of them it was computed from, and inside a model's
+methods the batch they were called with. A loss that a backward has seen keeps its share, whatever is fetched afterwards.
 """
 
 from __future__ import annotations
 
 import itertools
 import warnings
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
-from .nested import leaves
-
-_MANY_ENTRIES = 64
+from .origins import called_with, hints_at, origins
+from .passes import Delivered, Run
+from .remembered import Remembered
 
 
 def cut(total: int, size: int, rank: int) -> tuple[int, int]:
@@ -61,86 +60,21 @@ class Share:
         return 0 if self.total % self.size == 0 else self.total
 
 
-class _Entry:
-    """A delivered batch: its share and weak references to the memory of its tensors."""
-
-    __slots__ = ("share", "storages")
-
-    def __init__(self, share: Share, batch: Any) -> None:
-        self.share = share
-        flat = type(batch) in (list, tuple) and all(map(torch.is_tensor, batch))
-        self.storages = [StorageWeakRef(leaf.untyped_storage()) for leaf in (batch if flat else leaves(batch)) if _has_storage(leaf)]
-
-    def alive(self) -> bool:
-        for storage in self.storages:
-            if not storage.expired():
-                return True
-        return not self.storages
-
-
-class Run:
-    """One pass over a prepared loader."""
-
-    def __init__(self, tracker: Tracker, length: int | None, source: Any = None) -> None:
-        self.tracker = tracker
-        self.length = length
-        self.source = source
-        self.count = 0
-        self.at_end = False
-        self.exhausted = False
-        self.totals: list[int] = []
-        self.entries: deque[_Entry] = deque()
-        self.started_at = tracker.fetches
-        self.fetched_at = -1
-        self.prefetches = False
-        self._used = False
-
-    @property
-    def end_of_loader(self) -> bool:
-        return self.at_end or (self.length is not None and self.count >= self.length)
-
-    @property
-    def share(self) -> Share | None:
-        return self.entries[-1].share if self.entries else None
-
-    def deliver(self, share: Share, batch: Any) -> None:
-        """Note a batch which the loader hands out."""
-        self.tracker.fetches += 1
-        self.fetched_at = self.tracker.fetches
-        self.prune()
-        self.totals.append(share.total)
-        self.entries.append(_Entry(share, batch))
-
-    def use(self) -> None:
-        """Note that a value is computed; a pass that holds several unused batches by then is fetched from ahead."""
-        self.prune()
-        if not self._used:
-            self._used = True
-            self.prefetches = len(self.entries) > 1
-
-    def prune(self) -> None:
-        entries = self.entries
-        while len(entries) > 1 and not entries[0].alive():
-            entries.popleft()
-        if len(entries) > _MANY_ENTRIES and len(entries) & (len(entries) - 1) == 0:
-            latest = entries.pop()
-            self.entries = deque([entry for entry in entries if entry.alive()] + [latest])
-
-    def close(self, exhausted: bool = False) -> None:
-        """The pass is over: `exhausted`, or abandoned."""
-        self.exhausted = exhausted
-        self.tracker.close(self)
-
-
 class Tracker:
-    """The passes in progress, innermost last, and what the latest backward was computed from."""
+    """The passes in progress, innermost last, and what the latest backward was computed from.
 
-    def __init__(self) -> None:
+    `anywhere` tells whether a flag is raised on any process; it is asked only where batches with different shares are in use.
+    """
+
+    def __init__(self, anywhere: Callable[[bool], bool] = bool) -> None:
+        self.anywhere = anywhere
         self.runs: list[Run] = []
         self.ended: Run | None = None
+        self.held: list[Run] = []
         self.fetches = 0
         self.at_zero = False
-        self._last_backward: tuple[int, Share] | None = None
+        self._remembered = Remembered()
+        self._last_backward: tuple[int, Any] | None = None
 
     def start(self, length: int | None, source: Any = None) -> Run:
         run = Run(self, length, source)
@@ -151,148 +85,156 @@ class Tracker:
         if run in self.runs:
             self.runs.remove(run)
             self.ended = run
+            self.held.append(run)
 
     @property
     def run(self) -> Run | None:
         """The innermost pass in progress, or the last one that ended."""
         return self.runs[-1] if self.runs else self.ended
 
-    def share_of(self, value: torch.Tensor | None = None) -> Share | None:
+    def share_of(self, value: torch.Tensor | None = None) -> Any:
         """The share of the batch from which `value` was computed; None where it belongs to none: all processes count alike.
 
         Raises ValueError, on all processes, where batches with different shares are in play and `value` does not tell.
         """
-        remembered = getattr(value, "_accel_share", None)
-        if remembered is not None:
+        if value is not None and (remembered := self._remembered.get(value)) is not None:
             return remembered
         run = self._innermost()
-        if run is None or self._is_running_value(run, value):
+        if run is None:
             return None
+        if self._outlives(run, value):
+            return self._share_after(run)
         run.use()
-        if len(self.runs) == 1 == len(run.entries):
-            return run.entries[0].share
-        entries = self._live()
-        if not entries or _uniform(entries):
+        if len(self.runs) == 1 == len(run.batches) and not self._held():
+            return run.batches[0].share
+        live, held = self._live(), self._held()
+        if not live or _uniform(live + held):
             return self._innermost_share()
-        origins = _origins(value, entries)
-        if origins and _uniform(origins):
-            return origins[-1].share
-        if not origins and self._only_nested():
+        found = origins(value, live + held)
+        if found:
+            self._refuse_mixtures(value, found)
+            return found[-1].share
+        found = called_with(live + held)
+        return found[-1].share if found and _uniform(found) else self._share_without_origin(live)
+
+    def _refuse_mixtures(self, value: torch.Tensor | None, found: list[Delivered]) -> None:
+        """Raise where `value` has more than one share: several batches `found` in its graph, or signs of a transformed one."""
+        if not _uniform(found):
+            raise _undecided(found)
+        if self._only_nested():
+            return
+        others = [run.batches[-1] for run in self.runs if run.batches and not any(batch in run.batches for batch in found)]
+        others = [batch for batch in others if batch.share.key != found[0].share.key]
+        if others and self.anywhere(any(hints_at(value, batch, found) for batch in others)):
+            raise _undecided([*found, *others])
+
+    def _share_without_origin(self, live: list[Delivered]) -> Any:
+        if _uniform(live) or self._only_nested():
             return self._innermost_share()
-        if not origins and self._last_backward is not None and self._last_backward[0] == self.fetches:
+        if self._last_backward is not None and self._last_backward[0] == self.fetches:
             return self._last_backward[1]
-        raise ValueError(
-            f"Batches of {' and '.join(str(entry.share.total) for entry in entries)} samples are in use at the same time and this "
-            "value cannot be assigned to one of them. Pass weight= (the number of samples, on this process, over which it is a mean)."
-        )
+        raise _undecided(live)
 
     def borrowed(self, value: torch.Tensor | None = None) -> bool:
         """Whether this process only borrowed the sample from which `value` was computed."""
         run = self._innermost()
-        if run is None or self._is_running_value(run, value):
+        if run is None:
             return False
-        entries = self._live()
-        flags = {entry.share.borrowed for entry in entries}
-        if len(flags) > 1:
-            share = self.share_of(value)
+        if self._outlives(run, value):
+            share = self._share_after(run)
             return share is not None and share.borrowed
-        return flags == {True}
+        live = self._live()
+        small = {batch.share.total < batch.share.size for batch in live}
+        if small == {True} and _uniform(live):
+            return live[-1].share.borrowed
+        share = self.share_of(value) if True in small else None
+        return isinstance(share, Share) and share.borrowed
 
-    def borrows(self, rows: int | None) -> bool:
+    def borrows(self, rows: int | None, value: torch.Tensor | None = None) -> bool:
         """Whether results with `rows` rows (None: without rows) belong to a batch of which this process only borrowed a sample."""
-        share = self.sized(rows) if rows is not None else None
+        share = self.sized(rows, value) if rows is not None else None
         if share is not None:
             return share.borrowed
         share = self._innermost_share()
         return share is not None and share.borrowed and (rows is None or rows % share.local == 0)
 
-    def sized(self, rows: int) -> Share | None:
-        """The share of a live batch with `rows` local rows: the innermost pass's latest one, where several have."""
-        run = self._innermost()
-        if run is None:
-            return None
-        if run.share is not None and run.share.local == rows:
-            return run.share
-        return next((entry.share for entry in reversed(self._live()) if entry.share.local == rows), None)
+    def sized(self, rows: int, value: torch.Tensor | None = None) -> Share | None:
+        """The share of a live batch with `rows` local rows: the one `value` was computed from, the one a model was called with,
+        the innermost pass's latest one."""
+        latest = self.latest(value)
+        if latest is None or latest.local == rows:
+            return latest
+        return next((batch.share for batch in reversed(self._live()) if batch.share.local == rows), None)
 
-    def remember_backward(self, loss: torch.Tensor, share: Share) -> None:
-        """Keep `share` for later questions about `loss`, whatever is fetched or evaluated in between."""
-        loss._accel_share = share  # type: ignore[attr-defined]
-        self._last_backward = (self.fetches, share)
+    def latest(self, value: torch.Tensor | None = None) -> Share | None:
+        """The share of the live batch that `value` was computed from or a model was called with, else of the latest one."""
+        live = self._live()
+        known = [] if _uniform(live) else origins(value, live) or called_with(live)
+        return known[-1].share if known else self._innermost_share()
 
-    def _is_running_value(self, run: Run, value: torch.Tensor | None) -> bool:
-        """Whether `value` was kept over a pass that is over, so that the last batch tells nothing about it."""
-        if not run.exhausted or (value is not None and value.grad_fn is not None):
-            return False
-        if any(entry.share.total < entry.share.size for entry in run.entries):
+    def holding(self, value: Any) -> Share | None:
+        """The share of the batch of which `value` is one of the tensors, with one row per sample."""
+        return next((batch.share for batch in reversed(self._live() + self._held()) if batch.holds(value)), None)
+
+    def remember_backward(self, loss: torch.Tensor, counted: Any) -> None:
+        """Keep the share or weight of `loss` for later questions, whatever is fetched or evaluated in between."""
+        self._remembered.put(loss, counted)
+        self._last_backward = (self.fetches, counted)
+
+    def _outlives(self, run: Run, value: torch.Tensor | None) -> bool:
+        """Whether `value` may have been kept over a pass that is over, so that the last batch tells nothing about it."""
+        return run.exhausted and (value is None or value.grad_fn is None)
+
+    def _share_after(self, run: Run) -> Share | None:
+        """The share of the batch that a model was called with after the pass; else None, for a value kept over the loop."""
+        found = called_with(self._live() + self._held())
+        if found and _uniform(found):
+            return found[-1].share
+        if any(batch.share.total < batch.share.size for batch in run.batches):
             warnings.warn(
                 "The last batch had fewer samples than there are processes, and a value kept over the whole loop counts its samples "
                 "more than once: reduce inside the loop (gather_for_metrics, global_mean, global_sum).",
-                stacklevel=5,
+                stacklevel=6,
             )
-        return True
+        return None
 
     def _innermost(self) -> Run | None:
         for run in reversed(self.runs):
-            if run.entries:
+            if run.batches:
                 return run
-        return self.ended
+        return self.ended if self.ended is not None and self.ended.batches else None
 
     def _innermost_share(self) -> Share | None:
         run = self._innermost()
         return run.share if run is not None else None
 
-    def _live(self) -> list[_Entry]:
-        entries: list[_Entry] = []
+    def _live(self) -> list[Delivered]:
+        live: list[Delivered] = []
         for run in self.runs or ([self.ended] if self.ended is not None else []):
             run.prune()
-            entries.extend(entry for entry in run.entries if entry is run.entries[-1] or entry.alive())
-        return entries
+            live.extend(batch for batch in run.batches if batch is run.batches[-1] or batch.alive())
+        return live
+
+    def _held(self) -> list[Delivered]:
+        if not self.held:
+            return []
+        self.held = [run for run in self.held if run.in_use()]
+        return [batch for run in self.held for batch in run.held()]
 
     def _only_nested(self) -> bool:
         """True where each pass began inside the one around it and none was fetched from ahead of its use."""
-        runs = [run for run in self.runs if run.entries] or ([self.ended] if self.ended is not None else [])
+        runs = [run for run in self.runs if run.batches] or ([self.ended] if self.ended is not None else [])
         nested = all(outer.fetched_at <= inner.started_at for outer, inner in itertools.pairwise(runs))
         return nested and not runs[-1].prefetches
 
 
-def _uniform(entries: list[_Entry]) -> bool:
-    key = entries[0].share.key
-    return all(entry.share.key == key for entry in entries)
+def _undecided(batches: list[Delivered]) -> ValueError:
+    totals = " and ".join(map(str, dict.fromkeys(batch.share.total for batch in batches)))
+    return ValueError(
+        f"Batches of {totals} samples are in use at the same time and this value cannot be assigned to one of them. "
+        "Pass weight= (the number of samples, on this process, over which it is a mean)."
+    )
 
 
-def _has_storage(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.numel() > 0
-
-
-def _origins(value: torch.Tensor | None, entries: list[_Entry]) -> list[_Entry]:
-    if value is None:
-        return []
-    seen = {tensor.untyped_storage()._cdata for tensor in _tensors_behind(value) if _has_storage(tensor)}
-    return [entry for entry in entries if any(storage.cdata in seen for storage in entry.storages)]
-
-
-def _tensors_behind(value: torch.Tensor) -> Iterator[torch.Tensor]:
-    """`value` and every tensor which its autograd graph saved for the backward."""
-    yield value
-    pending, visited = [value.grad_fn], set()
-    while pending:
-        node = pending.pop()
-        if node is None or node in visited:
-            continue
-        visited.add(node)
-        pending.extend(following for following, _ in node.next_functions)
-        yield from _saved_tensors(node)
-
-
-def _saved_tensors(node: Any) -> Iterator[torch.Tensor]:
-    for name in dir(node):
-        if not (name.startswith("_saved_") or name in ("saved_tensors", "variable")):
-            continue
-        try:
-            saved = getattr(node, name)
-        except RuntimeError:  # freed by an earlier backward
-            continue
-        for tensor in saved if isinstance(saved, (tuple, list)) else (saved,):
-            if isinstance(tensor, torch.Tensor):
-                yield tensor
+def _uniform(batches: list[Delivered]) -> bool:
+    return len({batch.share.key for batch in batches}) <= 1

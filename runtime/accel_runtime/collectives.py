@@ -140,6 +140,16 @@ def all_gather_object(world: World, value: Any) -> list[Any]:
     return values
 
 
+def all_gather_number(world: World, number: int) -> list[int]:
+    """Return every process's integer, in rank order."""
+    return [row[0] for row in _all_gather_numbers(world, [number], 1, world.wire())] if world.size > 1 else [number]
+
+
+def any_process(world: World, flag: bool) -> bool:
+    """Whether `flag` is set on any process."""
+    return bool(all_reduce(world, torch.tensor(float(flag))).item() > 0)
+
+
 def gather_object(world: World, values: Any) -> Any:
     """Return one list: all processes' lists joined in rank order. On one process `values` itself is returned."""
     if world.size == 1:

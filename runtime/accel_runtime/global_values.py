@@ -10,7 +10,7 @@ import torch
 
 from . import collectives
 from .batches import Share, Tracker
-from .nested import find_batch_size, map_tensors
+from .nested import find_batch_size, leaves, map_tensors
 from .world import World
 
 
@@ -50,20 +50,75 @@ def global_sum(world: World, tracker: Tracker, value: Any) -> Any:
 
 
 def global_len(world: World, tracker: Tracker, value: Any) -> int:
-    """Samples in the global batch of which `value` (or a number of samples) is this process's part; no communication.
+    """The number of rows of which `value` has this process's part.
 
-    A multiple of the local batch size gives the same multiple of the global one.
+    Of a tensor of the batch itself, and of a number (of samples of the batch in progress, or a multiple), it is known
+    without communication. Anything else may be joined, chosen or made: all processes exchange how many rows they have.
+
+    Raises:
+        ValueError: a number which is no multiple of this process's samples.
     """
-    rows = value if isinstance(value, int) else len(value) if hasattr(value, "__len__") else find_batch_size(value)
-    if world.size == 1 or rows is None:
-        return rows or 0
-    share = tracker.sized(rows)
+    rows = rows_of(value)
+    if world.size == 1:
+        return rows
+    if isinstance(value, int):
+        return _scaled_number(world, tracker, value)
+    share = tracker.holding(value) if isinstance(value, torch.Tensor) else None
     if share is not None:
         return share.total
-    share = tracker.run.share if tracker.run is not None else None
-    if share is not None and share.local and rows % share.local == 0:
-        return rows // share.local * share.total
-    return rows * world.size
+    everyone = collectives.all_gather_number(world, rows)
+    latest = tracker.latest(value if isinstance(value, torch.Tensor) else None)
+    return sum(everyone) - _borrowed_rows(everyone, latest, tracker.run.totals if tracker.run is not None else [])
+
+
+def rows_of(value: Any) -> int:
+    """The rows of a tensor, a list or a nested batch; a number is itself."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, torch.Tensor) or next(leaves(value), None) is None:
+        return len(value)
+    return find_batch_size(value) or 0
+
+
+def _scaled_number(world: World, tracker: Tracker, number: int) -> int:
+    share = tracker.sized(number) or (tracker.run.share if tracker.run is not None else None)
+    if share is None:
+        return number * world.size
+    if number % share.local:
+        raise ValueError(
+            f"global_len was given the number {number}, and this process has {share.local} of the {share.total} samples of the batch: "
+            "give it the rows themselves (a tensor or a list), or add up numbers with global_sum"
+        )
+    return number // share.local * share.total
+
+
+def _borrowed_rows(everyone: list[int], latest: Share | None, totals: list[int]) -> int:
+    """How many of the rows, of which there are `everyone[rank]` on each process, are borrowed ones.
+
+    They may belong to the batch `latest`, any number per sample or a choice of its rows, or be joined from the batches
+    delivered last, of `totals` samples; best of all from the whole pass.
+    """
+    count, joined = _joined_from(everyone, totals)
+    if count and count == len(totals):
+        return joined
+    if latest is not None and latest.total < latest.size and (len(set(everyone)) == 1 or max(everyone) <= 1):
+        return sum(everyone[latest.total :])
+    return joined
+
+
+def _joined_from(everyone: list[int], totals: list[int]) -> tuple[int, int]:
+    """From how many of the last batches so many rows are joined (0: from no number of them), and how many are borrowed."""
+    size = len(everyone)
+    rows, borrowed = [0] * size, 0
+    for count, total in enumerate(reversed(totals), 1):
+        parts = [Share.of(total, size, rank) for rank in range(size)]
+        rows = [sum(pair) for pair in zip(rows, (part.local for part in parts), strict=True)]
+        borrowed += sum(part.borrowed for part in parts)
+        if rows == everyone:
+            return count, borrowed
+        if rows[0] > everyone[0]:
+            break
+    return 0, 0
 
 
 def gather_batch(world: World, tracker: Tracker, data: Any, objects: bool) -> Any:
@@ -78,7 +133,7 @@ def gather_batch(world: World, tracker: Tracker, data: Any, objects: bool) -> An
     rows = find_batch_size(data)
     if run is not None and run.exhausted and rows is not None and rows == sum(Share.of(t, world.size, world.rank).local for t in run.totals):
         return _in_original_order(world, data, run.totals, objects)
-    if tracker.borrows(rows):
+    if tracker.borrows(rows, next(leaves(data), None)):
         data = data[:0] if objects else map_tensors(_no_rows, data)
     return (collectives.gather_object if objects else collectives.gather_rows)(world, data)
 

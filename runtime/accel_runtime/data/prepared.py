@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from ..batches import Run, Tracker
+from ..batches import Tracker
 from ..nested import send_to_device
+from ..passes import Run
 from ..state import GradientState
 from ..world import World
 from .exact import cutter
