@@ -14,6 +14,7 @@ from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
 from accel_migrate.facts.models import enclosing_model
 from accel_migrate.facts.values import Local, Role, Spread
+from accel_migrate.notebook.launch import Launch
 from accel_migrate.result import Options
 from accel_migrate.source import Source
 
@@ -28,6 +29,8 @@ class Context:
     home: Home
     """Where the accelerator is made."""
     notes: list[str] = field(default_factory=list)
+    launch: Launch | None = None
+    """In a notebook, what is launched on several processes."""
 
     def __post_init__(self) -> None:
         self.accelerator = Access(self.facts, self.home)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from accel_migrate.errors import UserError
 
@@ -21,14 +20,14 @@ _PYTHON_2 = (
 )
 
 
-def syntax_error(path: Path, text: str, error: SyntaxError) -> UserError:
-    """One line with the file, the line and what is wrong there."""
+def syntax_error(where: str, text: str, error: SyntaxError) -> UserError:
+    """One line with the place `where` and what is wrong there."""
     line_number = error.lineno or 1
     idiom = _python_2_idiom(text, line_number)
     if idiom:
-        return UserError(f"{path}:{line_number}: is Python 2 ({idiom}); convert it to Python 3 first, for example with 2to3")
+        return UserError(f"{where}: is Python 2 ({idiom}); convert it to Python 3 first, for example with 2to3")
     message = " ".join((error.msg or "invalid syntax").split())
-    return UserError(f"{path}:{line_number}: syntax error: {message}")
+    return UserError(f"{where}: syntax error: {message}")
 
 
 def _python_2_idiom(text: str, line_number: int) -> str:

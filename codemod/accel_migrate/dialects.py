@@ -39,6 +39,8 @@ class Dialect:
     """The argument of `Accelerator` that makes a loader's batches the global ones: name and value."""
     whole_batches_need: str = ""
     """What that argument needs from `utils_module`."""
+    launcher_returns: bool = False
+    """Whether `notebook_launcher` returns what the function returned on the main process."""
 
 
 BUNDLED = Dialect(
@@ -58,6 +60,7 @@ BUNDLED = Dialect(
     weighted_advice="pass the local denominator: accelerator.backward(loss, weight=n) with n tokens or summed class weights",
     cuts_again=False,
     whole_batches=("split_batches", "True"),
+    launcher_returns=True,
 )
 HUGGING_FACE = Dialect(
     module="accelerate",

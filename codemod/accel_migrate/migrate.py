@@ -12,6 +12,7 @@ from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import possible_homes
 from accel_migrate.facts.interpret import gather_facts
 from accel_migrate.gate import objection
+from accel_migrate.notebook.launch import launch_of
 from accel_migrate.places import line_of
 from accel_migrate.plan import Plan, make_plan
 from accel_migrate.project import Project
@@ -41,7 +42,7 @@ def _migrate(project: Project, options: Options) -> Result:
         return Result(project, "refused", "no optimizer or model found: nothing says what is trained", explanation=explain(facts))
     unreached = _unreached(plan)
     if unreached is not None:
-        reason = f"the accelerator cannot be passed to {unreached.source.path}:{line_of(unreached)}: the callers of that function are not all known"
+        reason = f"the accelerator cannot be passed to {unreached.source.where(line_of(unreached))}: the callers of that function are not all known"
         return Result(project, "refused", reason, findings=[f for f in plan.findings if f.rule == "out-of-reach"], explanation=explain(facts))
     changes = [FileChange(source, after, edits) for source, edits, after in _rewritten(plan)]
     status = "changed" if changes else "unchanged"
@@ -51,17 +52,39 @@ def _migrate(project: Project, options: Options) -> Result:
 
 def _planned(facts: Facts, options: Options) -> tuple[Context | None, Plan | None]:
     """The plan for the first home from which everything is reached, else for the most natural one."""
+    homes = list(possible_homes(facts))
+    dialect = DIALECTS[options.target]
+    launch = None if options.as_script else launch_of(facts, dialect.launcher_returns)
+    for home in launch.homes(homes) if launch is not None else ():
+        context = Context(facts, options, dialect, home, launch=launch)
+        plan = _launched(context, options)
+        if plan is not None:
+            return context, plan
     first: tuple[Context | None, Plan | None] = None, None
-    for home in possible_homes(facts):
-        reaches = Context(facts, options, DIALECTS[options.target], home).reaches_training()
+    for home in homes:
+        reaches = Context(facts, options, dialect, home).reaches_training()
         if not reaches and first[0] is not None:
             continue
-        context = Context(facts, options, DIALECTS[options.target], home)
+        context = Context(facts, options, dialect, home)
         plan = _without_suppressed(make_plan(context, options), facts.sources)
         if reaches and _unreached(plan) is None:
             return context, plan
         first = first if first[0] is not None else (context, plan)
     return first
+
+
+def _launched(context: Context, options: Options) -> Plan | None:
+    """The plan for a notebook of which only launched calls train; None where more would have to change."""
+    facts, launch = context.facts, context.launch
+    assert launch is not None
+    if not Context(facts, options, context.dialect, context.home).reaches_training():
+        return None
+    plan = make_plan(context, options)
+    if _unreached(plan) is not None or not launch.is_enough(facts, plan.edits, context.accelerator.parameters):
+        return None
+    plan.edits = launch.kept(facts, plan.edits)
+    plan.findings = [finding for finding in plan.findings if not launch.is_outside(facts, finding)]
+    return _without_suppressed(plan, facts.sources)
 
 
 def _unreached(plan: Plan) -> Finding | None:

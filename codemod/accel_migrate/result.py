@@ -25,6 +25,8 @@ class Options:
     """Ids of the only rules to run; empty means all."""
     ignore: frozenset[str] = frozenset()
     """Ids of rules not to run."""
+    as_script: bool = False
+    """Whether a notebook becomes a script, which is launched from outside."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,13 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accel_migrate.diagnose import syntax_error
 from accel_migrate.errors import UserError
+
+if TYPE_CHECKING:
+    from accel_migrate.notebook.notebook import Notebook
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -35,6 +39,8 @@ class Source:
     """Whether it is an `__init__.py`, which shifts relative imports by one level."""
     line_ends: tuple[str, ...] = ()
     """The end of each line, where they are mixed; empty where every line ends with `newline`."""
+    notebook: Notebook | None = None
+    """The notebook whose code cells `text` is."""
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -44,6 +50,13 @@ class Source:
     def __getstate__(self) -> dict[str, object]:
         """Other processes parse it anew: a tree is larger than its text, and deep ones cannot be pickled."""
         return {name: value for name, value in self.__dict__.items() if name != "tree"}
+
+    def where(self, line: int) -> str:
+        """The place of a line, as reports name it: `train.py:3`, `train.ipynb:cell 2:1`."""
+        if self.notebook is None:
+            return f"{self.path}:{line}"
+        cell, inside = self.notebook.place(line)
+        return f"{self.path}:cell {cell}:{inside}"
 
     @property
     def line_count(self) -> int:
@@ -62,17 +75,30 @@ def parse(text: str, filename: str) -> ast.Module:
 
 
 def read_source(path: Path, module: str = "__main__") -> Source:
-    """Read a Python file and make sure that it can be parsed and written back.
+    """Read a Python file or a notebook, and make sure that it can be parsed and written back.
 
     Raises:
         UserError: the file is missing, no file, unreadable, no Python 3, or in an unknown encoding.
     """
     data = _read_bytes(path)
+    source = _of_notebook(path, data, module) if path.suffix == ".ipynb" else _of_file(path, data, module)
+    _check_syntax(source)
+    return source
+
+
+def _of_notebook(path: Path, data: bytes, module: str) -> Source:
+    from accel_migrate.notebook.notebook import read_notebook
+
+    notebook = read_notebook(path, data)
+    return Source(path, notebook.text, module=module, notebook=notebook)
+
+
+def _of_file(path: Path, data: bytes, module: str) -> Source:
     encoding, bom = _encoding(data, path)
     stored = _decode(data, encoding, bom, path)
     ends = _LINE_END.findall(stored)
     newline = Counter(ends).most_common(1)[0][0] if ends else "\n"
-    source = Source(
+    return Source(
         path=path,
         text=_LINE_END.sub("\n", stored),
         encoding=encoding,
@@ -82,8 +108,6 @@ def read_source(path: Path, module: str = "__main__") -> Source:
         is_package=path.name == "__init__.py",
         line_ends=tuple(ends) if len(set(ends)) > 1 else (),
     )
-    _check_syntax(source)
-    return source
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -92,8 +116,6 @@ def _read_bytes(path: Path) -> bytes:
             raise UserError(f"{path}: is a directory, a Python file was expected")
         if path.exists() and not path.is_file():
             raise UserError(f"{path}: is not a regular file")
-        if path.suffix == ".ipynb":
-            raise UserError(f"{path}: is a notebook; convert it first: jupyter nbconvert --to script {path}")
         return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
@@ -150,7 +172,7 @@ def _check_syntax(source: Source) -> None:
             warnings.simplefilter("ignore")
             compile(source.tree, str(source.path), "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise syntax_error(source.path, source.text, error) from None
+        raise syntax_error(source.where(error.lineno or 1), source.text, error) from None
     except (RecursionError, MemoryError):
         raise UserError(f"{source.path}: is too deeply nested for Python's compiler; split the expression") from None
     except ValueError as error:

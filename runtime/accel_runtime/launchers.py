@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tempfile
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch.distributed import TCPStore
@@ -23,8 +26,11 @@ def notebook_launcher(
     master_addr: str = "127.0.0.1",
     node_rank: int = 0,
     num_nodes: int = 1,
-) -> None:
+) -> Any:
     """Run `function(*args)` on `num_processes` processes of this machine (default: one per device, one without).
+
+    Returns what the function returned on the first of them; from several processes it comes back by pickle, with its
+    tensors on the CPU. Accelerate's function of this name returns None.
 
     Args:
         function: makes its own `Accelerator`; may be defined in a notebook's cell.
@@ -44,24 +50,25 @@ def notebook_launcher(
     environment = {"ACCELERATE_MIXED_PRECISION": mixed_precision}
     if count * num_nodes == 1:
         with patch_environment(**environment):
-            function(*args)
-        return
+            return function(*args)
     if worlds.current() is not None or torch.cuda.is_initialized():
         raise RuntimeError(
             "notebook_launcher must come before anything that makes an Accelerator or uses a GPU in this process: "
             "restart the notebook, and make the Accelerator inside the function"
         )
     address = (master_addr, int(use_port or 29500), node_rank, num_nodes) if num_nodes > 1 or use_port else None
-    _run(function, args, count, environment, address)
+    return _run(function, args, count, environment, address)
 
 
-def debug_launcher(function: Callable[..., Any], args: tuple[Any, ...] = (), num_processes: int = 2) -> None:
+def debug_launcher(function: Callable[..., Any], args: tuple[Any, ...] = (), num_processes: int = 2) -> Any:
     """Run `function(*args)` on `num_processes` connected CPU processes, whatever devices there are.
+
+    Returns what the function returned on the first of them, as `notebook_launcher` does.
 
     Raises:
         torch.multiprocessing.ProcessRaisedException: with the traceback of the process that failed first.
     """
-    _run(function, args, num_processes, {"ACCELERATE_USE_CPU": "yes"}, None)
+    return _run(function, args, num_processes, {"ACCELERATE_USE_CPU": "yes"}, None)
 
 
 def _run(
@@ -70,7 +77,7 @@ def _run(
     count: int,
     environment: dict[str, str],
     address: tuple[str, int, int, int] | None,
-) -> None:
+) -> Any:
     from torch.multiprocessing import start_processes
 
     store = None
@@ -86,13 +93,40 @@ def _run(
         "LOCAL_WORLD_SIZE": str(count),
         "FORK_LAUNCHED": "1",
     }
-    start_processes(_child, (function, args, environment, node * count), nprocs=count, start_method="fork")  # type: ignore[no-untyped-call]
-    del store
+    with tempfile.TemporaryFile() as result:  # the first process inherits it, whatever it returns
+        arguments = function, args, environment, node * count, result
+        start_processes(_child, arguments, nprocs=count, start_method="fork")  # type: ignore[no-untyped-call]
+        del store
+        return _received(result)
 
 
-def _child(local_rank: int, function: Callable[..., Any], args: tuple[Any, ...], environment: dict[str, str], first: int) -> None:
+def _child(
+    local_rank: int, function: Callable[..., Any], args: tuple[Any, ...], environment: dict[str, str], first: int, result: IO[bytes]
+) -> None:
     os.environ.update(environment, LOCAL_RANK=str(local_rank), RANK=str(first + local_rank))
     state.forget()
     torch.set_num_threads(1)  # the thread pool of the parent does not survive a fork
-    function(*args)
+    returned = function(*args)
+    if local_rank == 0 and returned is not None:
+        _send(returned, result, getattr(function, "__name__", "the function"))
     worlds.leave()
+
+
+def _send(returned: Any, result: IO[bytes], name: str) -> None:
+    buffer = io.BytesIO()
+    try:
+        torch.save(returned, buffer)
+    except Exception as error:
+        warnings.warn(
+            f"what {name} returned stays in its process, since it cannot be pickled ({error}): return tensors, numbers or state dicts",
+            stacklevel=2,
+        )
+        return
+    result.write(buffer.getbuffer())
+    result.flush()
+
+
+def _received(result: IO[bytes]) -> Any:
+    result.seek(0)
+    data = result.read()
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=False) if data else None

@@ -42,6 +42,37 @@ def test_a_failure_comes_back_with_its_traceback():
         debug_launcher(fail)
 
 
+class Net(torch.nn.Module):
+    """A model defined in the notebook."""
+
+    def __init__(self):
+        super().__init__()
+        self.rank = torch.nn.Parameter(torch.tensor(-1.0))
+
+
+def returns(kind):
+    state = PartialState()
+    net = Net()
+    with torch.no_grad():
+        net.rank.fill_(state.process_index + state.num_processes)
+    return {"model": net, "nothing": None, "a lambda": lambda: net, "history": [0.5, 0.25]}[kind]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_result_of_the_first_process_comes_back(processes, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    assert notebook_launcher(returns, ("history",), num_processes=processes) == [0.5, 0.25]
+    forget()
+    assert notebook_launcher(returns, ("nothing",), num_processes=processes) is None
+    forget()
+    net = notebook_launcher(returns, ("model",), num_processes=processes)
+    assert isinstance(net, Net) and net.rank.item() == processes
+
+
+def test_what_cannot_be_pickled_stays_where_it_is():
+    assert debug_launcher(returns, ("a lambda",)) is None
+
+
 def test_notebook_launcher(tmp_path, monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     notebook_launcher(write_rank, (tmp_path,), num_processes=2, mixed_precision="bf16")

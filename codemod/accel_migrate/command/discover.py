@@ -56,7 +56,7 @@ def _training_files(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if _is_searched(Path(here, name)))
         for name in sorted(names):
             file = Path(here, name)
-            if name.endswith(".py") and _is_candidate(file):
+            if name.endswith((".py", ".ipynb")) and _is_candidate(file):
                 yield file
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace, migrate: Migrate | None = None) -> int:
     check_flags(arguments)
     done = Run()
     projects = find_programs([Path(path) for path in arguments.paths], done.errors)
-    results = migrate_all(projects, _Job(arguments, migrate or _pipeline()), arguments.jobs)
-    for result in with_progress(results, len(projects)):
+    for result in with_progress(_results(projects, arguments, migrate), len(projects)):
         if isinstance(result, str):
             done.errors.append(result)
         else:
@@ -56,10 +55,14 @@ def _list_rules() -> int:
     return 0
 
 
-def _pipeline() -> Migrate:
-    from accel_migrate.migrate import migrate
-
-    return migrate
+def _results(
+    projects: Sequence[Project], arguments: argparse.Namespace, migrate: Migrate | None
+) -> Iterator[Outcome | str]:
+    if not projects:
+        return iter(())
+    if migrate is None:
+        from accel_migrate.migrate import migrate
+    return migrate_all(projects, _Job(arguments, migrate), arguments.jobs)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def _idle_comments(project: Project) -> Iterator[str]:
     for source in project.sources.values():
         for line, rule in named_rules(source):
             if rule not in known_rules():
-                yield f"{source.path}:{line or 1}: a comment ignores an {unknown_rule(rule)}"
+                yield f"{source.where(line or 1)}: a comment ignores an {unknown_rule(rule)}"
 
 
 def _write(arguments: argparse.Namespace, done: Run) -> None:

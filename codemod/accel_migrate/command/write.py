@@ -51,6 +51,8 @@ def write_all(files: Iterable[tuple[Path, str, Source]]) -> None:
 
 def encode(text: str, source: Source) -> bytes:
     """The bytes of `text` stored as `source` is; lines that `source` has too keep their own line end."""
+    if source.notebook is not None:
+        return source.notebook.encode(text)
     if source.line_ends:
         stored = _with_line_ends(text, source)
     else:

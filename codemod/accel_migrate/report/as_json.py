@@ -53,6 +53,7 @@ def _edit(edit: Item) -> dict[str, Any]:
     placed = edit.place.line is not None
     return {
         "path": edit.place.path,
+        **_cell(edit),
         "line": edit.place.line,
         "column": edit.place.column if placed else None,
         "kind": edit.kind,
@@ -64,6 +65,7 @@ def _edit(edit: Item) -> dict[str, Any]:
 def _finding(finding: Item) -> dict[str, Any]:
     return {
         "path": finding.place.path,
+        **_cell(finding),
         "line": finding.place.line or 1,
         "column": finding.place.column,
         "rule": finding.rule,
@@ -71,3 +73,8 @@ def _finding(finding: Item) -> dict[str, Any]:
         "message": finding.message,
         "advice": finding.advice,
     }
+
+
+def _cell(item: Item) -> dict[str, int]:
+    """In a notebook, the cell in which `line` is counted."""
+    return {} if item.place.cell is None else {"cell": item.place.cell}

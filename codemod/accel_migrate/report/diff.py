@@ -35,14 +35,26 @@ class Paint:
 
 
 def unified(change: FileChange | Changed) -> Iterator[str]:
-    """The lines of the diff, without line ends, as `patch -p0` takes them."""
-    path = str(change.source.path)
-    before, after = _lines(change.source.text), _lines(change.after)
-    for line in difflib.unified_diff(before, after, path, path):
+    """The lines of the diff, without line ends, as `patch -p0` takes them; of a notebook, one diff for each cell."""
+    path, notebook = str(change.source.path), change.source.notebook
+    if notebook is None:
+        yield from _unified(path, change.source.text, change.after)
+        return
+    for cell, after in zip(notebook.cells, notebook.sources(change.after), strict=True):
+        yield from _unified(f"{path}:cell {cell.number}", _ended(cell.source), _ended(after))
+
+
+def _unified(name: str, before: str, after: str) -> Iterator[str]:
+    for line in difflib.unified_diff(_lines(before), _lines(after), name, name):
         text = line.removesuffix("\n")
         yield text
         if text == line:
             yield _NO_NEWLINE
+
+
+def _ended(cell: str) -> str:
+    """A cell's last line has no line end, which is worth no remark."""
+    return cell if cell.endswith("\n") else cell + "\n"
 
 
 def coloured(lines: Iterable[str], paint: Paint) -> Iterator[str]:

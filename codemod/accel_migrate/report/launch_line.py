@@ -11,7 +11,12 @@ from accel_migrate.project import Project
 
 
 def launch_line(project: Project, target: str, script: Path) -> str:
-    """The command that trains on two processes; as a module where the script imports relatively."""
+    """The command that trains on two processes; as a module where the script imports relatively.
+
+    A notebook is started from its cells.
+    """
+    if script.suffix == ".ipynb":
+        return f"restart the kernel and run the cells of {script}; num_processes says on how many processes"
     relative = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(project.entry.tree))
     program = "accel" if target == "accel_runtime" else "accelerate"
     what = f"-m {project.entry.module}" if relative else shlex.quote(os.fspath(script))

@@ -26,9 +26,12 @@ class Place:
     column: int = 1
     end_line: int = 1
     end_column: int = 1
+    cell: int | None = None
+    """In a notebook the number of the cell, in which lines are counted, among the cells of all kinds."""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line or 1}"
+        cell = f"cell {self.cell}:" if self.cell is not None else ""
+        return f"{self.path}:{cell}{self.line or 1}"
 
 
 @dataclass(frozen=True)
@@ -110,14 +113,15 @@ def _items(found: Iterable[Edit | Finding]) -> list[Item]:
     return sorted(map(_item, found), key=_order)
 
 
-def _order(item: Item) -> tuple[str, bool, int, int, str]:
+def _order(item: Item) -> tuple[str, bool, int, int, int, str]:
     place = item.place
-    return place.path, place.line is None, place.line or 0, place.column, item.rule
+    return place.path, place.line is None, place.cell or 0, place.line or 0, place.column, item.rule
 
 
 def _item(found: Edit | Finding) -> Item:
     place = place_of(found.source, node_of(found))
-    text = found.source.text.split("\n")[place.line - 1].strip() if place.line else ""
+    line = getattr(node_of(found), "lineno", None)
+    text = found.source.text.split("\n")[line - 1].strip() if line else ""
     if isinstance(found, Finding):
         return Item(place, found.rule, found.message, found.advice, found.severity, text=text)
     return Item(place, found.rule, found.why, kind=type(found).__name__, text=text)
@@ -130,7 +134,11 @@ def place_of(source: Source, node: ast.AST | None) -> Place:
         return Place(str(source.path))
     end_line = int(getattr(node, "end_lineno", None) or line)
     start, end = int(getattr(node, "col_offset", 0)), int(getattr(node, "end_col_offset", None) or 0)
-    return Place(str(source.path), line, _column(source, line, start), end_line, _column(source, end_line, end))
+    columns = _column(source, line, start), _column(source, end_line, end)
+    if source.notebook is None:
+        return Place(str(source.path), line, columns[0], end_line, columns[1])
+    cell, inside = source.notebook.place(line)
+    return Place(str(source.path), inside, columns[0], inside + end_line - line, columns[1], cell)
 
 
 def _column(source: Source, line: int, offset: int) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accel_migrate.edits import Severity
 from accel_migrate.report.diff import Paint, coloured, unified
-from accel_migrate.report.outcome import Changed, Item, Outcome
+from accel_migrate.report.outcome import Changed, Item, Outcome, Place
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,31 @@ def why_unchanged(outcome: Outcome) -> str:
 
 def grouped(edits: Sequence[Item]) -> Iterator[str]:
     """One line for each rule and reason, with all lines of the file at which it applied."""
-    lines: dict[tuple[str, str], list[int]] = {}
+    places: dict[tuple[str, str], list[Place]] = {}
     for edit in edits:
-        numbers = lines.setdefault((edit.rule, edit.message), [])
-        if edit.place.line is not None and edit.place.line not in numbers:
-            numbers.append(edit.place.line)
-    for (rule, why), numbers in sorted(lines.items(), key=lambda item: (min(item[1], default=0), item[0])):
-        where = f" (line{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))})" if numbers else ""
+        found = places.setdefault((edit.rule, edit.message), [])
+        if edit.place.line is not None:
+            found.append(edit.place)
+    for (rule, why), found in sorted(places.items(), key=lambda item: (_first(item[1]), item[0])):
+        where = f" ({_lines(found)})" if found else ""
         if where or why:
             yield f"{rule}: {why}{where}" if why else f"{rule}{where}"
+
+
+def _first(places: Sequence[Place]) -> tuple[int, int]:
+    return min(((place.cell or 0, place.line or 0) for place in places), default=(0, 0))
+
+
+def _lines(places: Sequence[Place]) -> str:
+    """`lines 2, 4`; `cell 3: lines 2, 4; cell 5: line 1`."""
+    by_cell: dict[int | None, set[int]] = {}
+    for place in places:
+        by_cell.setdefault(place.cell, set()).add(place.line or 1)
+    texts = []
+    for cell, lines in sorted(by_cell.items(), key=lambda item: item[0] or 0):
+        prefix = f"cell {cell}: " if cell is not None else ""
+        texts.append(f"{prefix}line{'s' * (len(lines) > 1)} {', '.join(map(str, sorted(lines)))}")
+    return "; ".join(texts)
 
 
 def _findings(findings: Sequence[Item]) -> list[str]:

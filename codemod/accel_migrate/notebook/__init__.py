@@ -1,0 +1,1 @@
+"""Jupyter notebooks: their code cells as one program, and back."""
