@@ -5,6 +5,7 @@
 | adversarial | gradients with respect to inputs, by sign and by size, a gradient given for each row |
 | autoencoder | `use_gpu` branches and conditional moves, `Variable`, the last batch's loss and pictures after the loop |
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
+| comprehensions | outputs, rows and figures kept by comprehensions over a loader |
 | device_loader | a loader wrapped to move its batches, steps as methods of the model, their results kept in dicts |
 | distillation | two trainings in a row by functions that make their own optimizers |
 | drawn_by_next | batches taken by `next` in a loop over steps, a new iterator when one ends |
@@ -24,6 +25,7 @@
 | single_rows | single rows and elements of batch and output, printed |
 | step_tuples | a step that returns loss and number of rows, collected by `zip(*[...])`, a metric scheduler, early stopping |
 | trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
+| time_budget | a loop that ends by the clock or by a signal, a log every so many seconds |
 | transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |
 | wgan_class | a trainer class that chooses its device, loaders from outside, `next` in a while loop |
 | wgan_gp | NumPy noise with the size of the batch, gradient penalty, critic steps, rows saved |

@@ -13,6 +13,7 @@ from contextlib import suppress
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, InsertBefore
+from accel_migrate.facts.diverging import LOOKED_UP
 from accel_migrate.facts.values import Literal, Role
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import is_guarded
@@ -43,12 +44,24 @@ def _waits(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
     written += [path for call in moves if (path := _path(call, 1, "dst")) is not None]
     for call in context.calls_of("torch.load"):
         path = _path(call, 0, "f")
-        statement = context.facts.statement(call)
+        statement = _before_looking(context, context.facts.statement(call))
         if path is None or is_guarded(context.facts, call) or not any(_same_file(context, path, other) for other in written):
             continue
         with suppress(Unreachable):
             template = context.say("@accelerator@.wait_for_everyone()", statement)
             yield InsertBefore(source=context.source(call), rule=ID, why="the main process writes the file", node=statement, template=template)
+
+
+def _before_looking(context: Context, statement: ast.stmt) -> ast.stmt:
+    """The outermost `if os.path.exists(...)` around `statement`: whether the file is there is asked after the wait, too."""
+    for ancestor in context.facts.ancestors(statement):
+        if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef | ast.For | ast.While):
+            break
+        if isinstance(ancestor, ast.If) and any(context.facts.external.get(n, "") in LOOKED_UP for n in ast.walk(ancestor.test) if isinstance(n, ast.Call)):
+            statement = ancestor
+        elif isinstance(ancestor, ast.If) and ancestor.orelse == [statement]:
+            statement = ancestor  # its `elif`
+    return statement
 
 
 def _path(call: ast.Call, index: int, name: str) -> ast.expr | None:
