@@ -11,8 +11,9 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from accel_migrate.migrate import migrate
 from accel_migrate.result import Options, Result
-from codemod.memory import after, migrated
+from codemod.memory import after, notebook, program
 
 FOLDER = Path(__file__).parents[2] / "docs" / "rules"
 INDEX = FOLDER / "README.md"
@@ -30,6 +31,7 @@ class Example:
     kind: str
     code: str
     options: Options
+    in_notebook: bool = False
 
     @property
     def start(self) -> str:
@@ -44,7 +46,8 @@ class Example:
 
     def migrated(self) -> Result:
         """What the tool makes of the whole script."""
-        return migrated(self.start + _MARK.sub("", self.code), self.options)
+        text = self.start + _MARK.sub("", self.code)
+        return migrate((notebook if self.in_notebook else program)(text), self.options)
 
     def after(self) -> str:
         """The lines of the example in the result."""
@@ -67,7 +70,8 @@ def examples() -> list[Example]:
     found = []
     for page, text in pages().items():
         options = Options(target="accelerate" if "Only with `--target accelerate`" in text else "accel_runtime")
-        found += [Example(page, match["kind"], match["code"], options) for match in _BLOCK.finditer(text)]
+        in_notebook = "In notebooks only" in text
+        found += [Example(page, match["kind"], match["code"], options, in_notebook) for match in _BLOCK.finditer(text)]
     return found
 
 

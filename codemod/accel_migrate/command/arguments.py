@@ -39,12 +39,14 @@ def parse_arguments(argv: Sequence[str] | None, prog: str = "accel-migrate") -> 
     arguments = parser.parse_intermixed_args(argv)
     if arguments.write and arguments.output is not None:
         parser.error("--write and --output exclude each other")
+    if arguments.output is not None and arguments.output.endswith(".py") and not _is_one_notebook(arguments.paths):
+        parser.error(f"--output {arguments.output} turns one notebook into a script; for anything else give a folder")
     if arguments.check and (arguments.write or arguments.output is not None):
         parser.error("--check writes nothing: leave out --write and --output")
     if arguments.diff and arguments.format != "text":
         parser.error(f"--diff prints only the diff: leave out --format {arguments.format}")
     if not arguments.paths and not arguments.list_rules:
-        parser.error("give a training script or a folder")
+        parser.error("give a training script, a notebook or a folder")
     return arguments
 
 
@@ -57,12 +59,16 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="a training script, or a folder to search for some")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="a training script or notebook, or a folder to search for some")
     parser.add_argument("--version", action="version", version=f"accel-migrate {__version__}")
     _add_output_options(parser)
     _add_rule_options(parser)
     parser.add_argument("--jobs", type=_positive, metavar="N", help="processes for several programs (default: one per core)")
     return parser
+
+
+def _is_one_notebook(paths: Sequence[str]) -> bool:
+    return len(paths) == 1 and paths[0].endswith(".ipynb")
 
 
 def _positive(text: str) -> int:
@@ -74,7 +80,7 @@ def _positive(text: str) -> int:
 def _add_output_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to do with the result")
     group.add_argument("--write", action="store_true", help="write the files in place, atomically")
-    group.add_argument("--output", metavar="DIR", help="write the program, changed and unchanged files, to DIR")
+    group.add_argument("--output", metavar="DIR", help="write the program, changed and unchanged files, to DIR; of a notebook, NAME.py makes a script")
     group.add_argument("--check", action="store_true", help="only report; exit with 1 if something would change")
     group.add_argument("--allow-nothing", action="store_true", help="exit with 0, not 3, where nothing is to be migrated")
     group.add_argument("--diff", action="store_true", help="print only the diff to standard output")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from accel_migrate.command.settings import read_settings
+from accel_migrate.command.targets import is_script
 from accel_migrate.errors import UserError
 from accel_migrate.result import Options
 from accel_migrate.selection import known_rules, unknown_rule
@@ -27,6 +28,7 @@ def options_for(script: Path, arguments: argparse.Namespace) -> Options:
         unsafe=bool(settings.unsafe) if arguments.unsafe is None else arguments.unsafe,
         select=flags["select"] or settings.select or frozenset(),
         ignore=flags["ignore"] | (settings.ignore or frozenset()),
+        as_script=is_script(arguments.output),
     )
 
 

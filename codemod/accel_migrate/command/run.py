@@ -14,6 +14,7 @@ from accel_migrate.command.show import show
 from accel_migrate.command.targets import files_to_write, output_path
 from accel_migrate.command.work import migrate_all
 from accel_migrate.command.write import write_all
+from accel_migrate.notebook.names import missing_names
 from accel_migrate.project import Project
 from accel_migrate.report.launch_line import launch_line
 from accel_migrate.report.outcome import Outcome, Run, outcome_of
@@ -76,9 +77,13 @@ class _Job:
         script, folder = project.entry.path, self.arguments.output
         options = options_for(script, self.arguments)
         result = self.migrate(project, options)
-        place = script if folder is None else output_path(project.entry, project.root, Path(folder))
+        if folder is None:
+            place = script
+        else:
+            place = Path(folder) if options.as_script else output_path(project.entry, project.root, Path(folder))
         outcome = outcome_of(result, launch_line(project, options.target, place))
-        return replace(outcome, notes=[*outcome.notes, *_idle_comments(project)])
+        notes = [*outcome.notes, *_idle_comments(project), *(missing_names(project.entry) if options.as_script else ())]
+        return replace(outcome, notes=notes)
 
 
 def _idle_comments(project: Project) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from accel_migrate.errors import UserError
@@ -35,17 +36,39 @@ def output_path(source: Source, root: Path, folder: Path) -> Path:
     return folder / (path.relative_to(root) if path.is_relative_to(root) else path.name)
 
 
+def is_script(output: str | None) -> bool:
+    """Whether `--output` names a script, into which a notebook is to be turned, and not a folder."""
+    return output is not None and output.endswith(".py")
+
+
 def _files(outcome: Outcome, folder: str | None) -> Iterable[FileToWrite]:
     if folder is None:
         return [(change.source.path, change.after, change.source) for change in outcome.changes]
     if not outcome.changes:
         return []
+    if is_script(folder):
+        return _script_files(outcome, Path(folder))
     after = {change.source.path: change.after for change in outcome.changes}
     root = outcome.project.root
     return [
         (_new_place(source, root, Path(folder)), after.get(source.path, source.text), source)
         for source in outcome.project.sources.values()
     ]
+
+
+def _script_files(outcome: Outcome, script: Path) -> Iterable[FileToWrite]:
+    """The script, and beside it the modules of the project, unless it is written where they are and they stay as they are."""
+    entry, root = outcome.project.entry, outcome.project.root
+    assert entry.notebook is not None
+    after = {change.source.path: change.after for change in outcome.changes}
+    yield script, entry.notebook.script(after.get(entry.path, entry.text)), replace(entry, notebook=None)
+    for source in outcome.project.sources.values():
+        if source is not entry and (source.path in after or not _is_in_place(source, root, script.parent)):
+            yield _new_place(source, root, script.parent), after.get(source.path, source.text), source
+
+
+def _is_in_place(source: Source, root: Path, folder: Path) -> bool:
+    return os.path.realpath(output_path(source, root, folder)) == os.path.realpath(source.path)
 
 
 def _new_place(source: Source, root: Path, folder: Path) -> Path:

@@ -76,9 +76,8 @@ class Containers:
         return bool(ops.spreads(values) & figures) and not any(v.grad for v in locals_of(values))
 
     def _copy_box(self, inner: Value, box: Box) -> None:
-        for (owner, key), values in list(self.machine.heap.items()):
-            if owner == inner:
-                self.machine.write_heap(box, key, values)
+        for key, values in self.machine.held_by(inner):
+            self.machine.write_heap(box, key, values)
 
     def key(self, node: ast.expr, frame: Frame) -> object:
         values = self.eval(node, frame)
@@ -126,11 +125,7 @@ class Containers:
         return UNKNOWN
 
     def _all_elements(self, box: Box) -> Values:
-        found: set[Value] = set()
-        for (owner, _), values in list(self.machine.heap.items()):
-            if owner == box:
-                found |= values
-        return frozenset(found)
+        return frozenset().union(*(values for _, values in self.machine.held_by(box)))
 
     def iterate(self, values: Values, frame: Frame) -> Values:
         """What a loop over `values` yields."""

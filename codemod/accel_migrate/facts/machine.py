@@ -55,7 +55,8 @@ class Machine:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.heap: dict[tuple[object, object], Values] = {}
+        self.heap: defaultdict[object, dict[object, Values]] = defaultdict(dict)
+        """What objects, containers and functions hold: by owner, then by attribute, index or key."""
         self.cells: dict[tuple[Scope, str], Values] = {}
         self.changed = False
         self.no_grad = 0
@@ -67,6 +68,7 @@ class Machine:
         self.kept: set[ast.expr] = set()
         """Values of dicts which outlive the batch of which they are figures."""
         self.memo: dict[tuple[object, ...], Values] = {}
+        self._generators: dict[FunctionNode, bool] = {}
         from accel_migrate.facts.evaluator import Evaluator
 
         self.evaluator = Evaluator(self)
@@ -78,10 +80,15 @@ class Machine:
 
     # -- the store ----------------------------------------------------------------------------
     def read_heap(self, owner: object, key: object) -> Values:
-        return self.heap.get((owner, key), UNKNOWN)
+        return self.heap[owner].get(key, UNKNOWN) if owner in self.heap else UNKNOWN
+
+    def held_by(self, owner: object) -> list[tuple[object, Values]]:
+        """All that `owner` holds, each with its attribute, index or key."""
+        return list(self.heap[owner].items()) if owner in self.heap else []
 
     def write_heap(self, owner: object, key: object, values: Values) -> None:
-        self._join(self.heap, (owner, key), values)
+        if values:
+            self._join(self.heap[owner], key, values)
 
     def _join(self, table: dict, key: object, values: Values) -> None:
         old = table.get(key, UNKNOWN)
@@ -118,7 +125,7 @@ class Machine:
         """What `node` returns when its parameters have the values of `env`."""
         self.facts.visited.add(node)
         if node in self.stack or len(self.stack) >= MAX_DEPTH:
-            return _fitting(self.heap.get((node, "return"), UNKNOWN), env)
+            return _fitting(self.read_heap(node, "return"), env)
         key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None)
         if key in self.memo:
             return self.memo[key]
@@ -140,11 +147,16 @@ class Machine:
             self.stack.pop()
             self.loops = loops
             self.given_rows = given_rows
-        if is_generator(node):
+        if self._is_generator(node):
             frame.returned |= self.generator(node)
         self.write_heap(node, "return", frame.returned)
         self.memo[key] = frame.returned
         return frame.returned
+
+    def _is_generator(self, node: FunctionNode) -> bool:
+        if node not in self._generators:
+            self._generators[node] = is_generator(node)
+        return self._generators[node]
 
     def generator(self, node: FunctionNode) -> Values:
         """What a call of the generator function `node` returns: an iterator, over batches where it loops over a loader."""
@@ -434,6 +446,8 @@ def is_generator(node: FunctionNode) -> bool:
 
 def limited(values: Values) -> Values:
     """`values` with duplicates of one spread merged, and cut where the analysis has lost track."""
+    if len(values) < 2:
+        return values
     found = [v for v in values if isinstance(v, Local)]
     if len(found) > 1:
         merged: dict[Spread, Local] = {}

@@ -38,7 +38,7 @@ class Members:
         return self.machine.read_name(node.id, frame)
 
     def builtin(self, name: str, frame: Frame) -> Values:
-        star = self.machine.heap.get((frame.scope.module, f"star {name}"))
+        star = self.machine.read_heap(frame.scope.module, f"star {name}")
         if star:
             return star
         return frozenset({Ref(name)}) if name in BUILTINS else UNKNOWN
@@ -76,7 +76,7 @@ class Members:
 
     def module_member(self, module: ModuleValue, name: str) -> Values:
         scope = self.facts.scopes[module.source.tree]
-        return self.machine.cells.get((scope, name), UNKNOWN) or self.machine.heap.get((scope, f"star {name}"), UNKNOWN)
+        return self.machine.cells.get((scope, name), UNKNOWN) or self.machine.read_heap(scope, f"star {name}")
 
     def _instance_attribute(self, value: Instance, name: str) -> Values:
         stored = self.machine.read_heap(value.cls, name)
@@ -149,8 +149,8 @@ class Members:
         for (owner, name), values in list(self.machine.cells.items()):
             if owner is other and not name.startswith("_"):
                 self.machine.write_heap(scope, f"star {name}", values)
-        for (owner, key), values in list(self.machine.heap.items()):
-            if owner is other and isinstance(key, str) and key.startswith("star "):
+        for key, values in self.machine.held_by(other):
+            if isinstance(key, str) and key.startswith("star "):
                 self.machine.write_heap(scope, key, values)
 
     def class_or_name(self, value: Value) -> str | ast.ClassDef | None:

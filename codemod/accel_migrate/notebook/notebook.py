@@ -131,7 +131,9 @@ def _cells(raw: str, magics: list[str]) -> Iterator[Cell]:
 
 
 def _source(cell: Cell, text: str) -> str:
-    """`text` ending as the cell did: mostly without a line end."""
+    """`text` beginning and ending as the cell did: mostly without a line end."""
+    if not cell.source.startswith("\n"):
+        text = text.lstrip("\n")
     if not cell.source.endswith("\n"):
         text = text.removesuffix("\n")
     return text.replace("\n", "\r\n") if "\r\n" in cell.source else text
