@@ -63,7 +63,7 @@ def test_what_is_no_readable_file_is_one_clear_line(tmp_path: Path, monkeypatch:
     for path, what in (
         (tmp_path / "none.py", "no such file"),
         (tmp_path, "is a directory"),
-        (notebook, "is a notebook"),
+        (notebook, "is not a notebook"),
         (pipe, "is not a regular file"),
         (Path("a\0b.py"), "cannot be read"),
         (tmp_path / ("x" * 300 + ".py"), "cannot be read: File name too long"),

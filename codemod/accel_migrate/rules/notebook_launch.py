@@ -13,6 +13,7 @@ from accel_migrate.edits import AddImport, DeleteStatement, Edit, Finding, Sever
 from accel_migrate.facts.device import DeviceChoice
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.notebook.launch import RULE, Launch
+from accel_migrate.notebook.left_behind import left_behind
 from accel_migrate.plan import Plan
 
 ID = RULE
@@ -31,6 +32,15 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     yield AddImport(source=entry, rule=ID, why=WHY, module=context.dialect.module, names=("notebook_launcher",))
     for call in context.launch.calls:
         yield from _launched(context, call)
+    for node, name in left_behind(context.facts, context.launch):
+        yield Finding(
+            source=context.source(node),
+            node=node,
+            rule="notebook-processes",
+            severity=Severity.WARNING,
+            message=f"what is put into `{name}` here stays in the launched process: other cells do not see it",
+            advice=f"return `{name}` from the launched function, and take it from there",
+        )
 
 
 def finish(context: Context, plan: Plan) -> Iterator[Edit]:
