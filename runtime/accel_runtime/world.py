@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from . import launch_notes
+
 if TYPE_CHECKING:
     from .kwargs import InitProcessGroupKwargs
 
@@ -112,6 +114,7 @@ _current: tuple[int, World] | None = None
 def _remember(world: World) -> World:
     global _current
     _current = (os.getpid(), world)
+    launch_notes.take_part()
     return world
 
 

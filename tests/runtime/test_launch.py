@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from accel_runtime import launch
 from accel_runtime.launch_arguments import LaunchError, parse
+from accel_runtime.launch_notes import Notes
 
 RUNTIME = str(Path(launch.__file__).parent.parent)
 
@@ -52,7 +56,16 @@ def test_the_command_line_wins_over_the_file(tmp_path):
     assert (options.num_processes, options.cpu, options.mixed_precision, options.main_process_port) == (2, True, "bf16", 1234)
 
 
-@pytest.mark.parametrize(("text", "message"), [("- a", "must hold a YAML mapping"), ("a: [", "cannot read"), ("distributed_type: TPU", "distributed_type is TPU")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a", "must hold a YAML mapping"),
+        ("a: [", "cannot read"),
+        ("distributed_type: TPU", "distributed_type is TPU"),
+        ("num_processes: two", "num_processes: 'two' is not an integer"),
+        ("mixed_precision: fp8", "mixed_precision: invalid choice: 'fp8'"),
+    ],
+)
 def test_bad_configuration_files(tmp_path, text, message):
     file = tmp_path / "config.yaml"
     file.write_text(text)
@@ -63,7 +76,20 @@ def test_bad_configuration_files(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.py"], "no such script: missing.py"),
+        (["missing.py"], "no such script: missing.py is not there"),
+        ([os.path.dirname(__file__)], "a folder without __main__.py"),
+        ([], "no script was given"),
+        (["-m", "no_such_module.main"], "there is no module no_such_module.main"),
+        (["--no_python", __file__], "is no program"),
+        (["--nproc", "2", __file__], "unknown option --nproc: the script's own options stand behind the script"),
+        (["--num_processes", "0", __file__], "--num_processes: '0' is not an integer from 1 up"),
+        (["--num_processes"], "--num_processes: expected one argument"),
+        (["--mixed_precision", "fp8", __file__], "--mixed_precision: invalid choice: 'fp8'"),
+        (["--machine_rank", "1", __file__], "--machine_rank is 1 and --num_machines 1"),
+        (["--main_process_port", "70000", __file__], "'70000' is not a port"),
+        (["--monitor_interval", "0", __file__], "'0' is not a number of seconds above 0"),
+        (["--max_restarts", "-1", __file__], "'-1' is not an integer from 0 up"),
+        (["--gpu_ids", "0,,1", __file__], "neither 'all' nor numbers of devices"),
         (["--num_machines", "2", "--main_process_ip", "a", "--num_processes", "3", __file__], "does not divide among"),
         (["--num_machines", "2", __file__], "needs --main_process_ip"),
         (["--gpu_ids", "0,1", "--num_processes", "3", __file__], "it has 2 devices"),
@@ -73,6 +99,31 @@ def test_impossible_launches_are_one_line_and_exit_code_2(arguments, message, ca
     assert launch.main(arguments) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_a_bare_no_in_a_file_is_the_precision(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("mixed_precision: no\nmain_process_port: 0\n")
+    options = parse(["--config_file", str(file), "x.py"])
+    assert (options.mixed_precision, options.main_process_port) == ("no", None)
+
+
+def test_a_port_in_use_is_one_line_and_exit_code_2(script, capsys):
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert launch.main(["--cpu", "--num_processes", "2", "--main_process_port", str(port), script]) == 2
+    assert f"port {port} of this machine cannot be used" in capsys.readouterr().err
+
+
+def test_the_first_failure_is_the_earliest_of_those_that_were_not_stopped(tmp_path):
+    notes = Notes(str(tmp_path))
+    for pid, ended in ((11, "300"), (12, "200"), (13, "100")):
+        (tmp_path / str(pid)).write_text(ended)
+    failed = [SimpleNamespace(pid=pid, exitcode=code) for pid, code in ((11, 1), (12, 7), (13, -15))]
+    assert notes.first(failed).pid == 12
+    assert notes.first([*failed, SimpleNamespace(pid=14, exitcode=-9)]).pid == 14
 
 
 def test_threads_are_shared_out(monkeypatch):
@@ -93,4 +144,59 @@ def test_two_processes_on_cpu_are_two_and_the_first_failure_counts(script):
     done = launched("--cpu", "--num_processes", "2", "--mixed_precision", "no", script, "fail")
     assert sorted(done.stdout.splitlines()) == ["0 2 no fail", "1 2 no fail"]
     assert done.returncode == 7
-    assert "process 1 of 2 failed first, with exit code 7" in done.stderr
+    assert done.stderr == "accel launch: process 1 of 2 failed first, with exit code 7; the others were stopped\n"
+
+
+FAILS = """
+from accel_runtime import Accelerator
+import torch, time
+accelerator = Accelerator(cpu=True)
+if accelerator.process_index == 1:
+    raise KeyError("the cause")
+accelerator.gather(torch.ones(1))
+"""
+
+
+@pytest.mark.torchrun
+def test_the_traceback_of_the_first_failure_is_on_top(tmp_path):
+    path = tmp_path / "fails.py"
+    path.write_text(FAILS)
+    done = launched("--cpu", "--num_processes", "2", str(path))
+    first = next(line for line in done.stderr.splitlines() if "Error: " in line)
+    assert done.returncode == 1 and "KeyError: 'the cause'" in first, done.stderr
+    assert done.stderr.splitlines()[-1] == "accel launch: process 1 of 2 failed first, with exit code 1; the others were stopped"
+
+
+WAITS = """
+from accel_runtime import PartialState
+import os, time
+state = PartialState()
+os.write(1, f"{os.getpid()}\\n".encode())
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    if CATCH:
+        os.write(1, b"caught\\n")
+    else:
+        raise
+"""
+
+
+@pytest.mark.torchrun
+@pytest.mark.parametrize("catches", [False, True])
+def test_an_interrupt_is_one_line_and_exit_code_130_unless_the_script_catches_it(tmp_path, catches):
+    path = tmp_path / "waits.py"
+    path.write_text(WAITS.replace("CATCH", str(catches)))
+    command = [sys.executable, "-m", "accel_runtime.launch", "--cpu", "--num_processes", "2", str(path)]
+    env = {**os.environ, "PYTHONPATH": RUNTIME, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    pids = [int(process.stdout.readline()) for _ in range(2)]
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=40)
+    if catches:
+        assert (process.returncode, out, err) == (0, "caught\n" * 2, "")
+    else:
+        assert (process.returncode, out, err) == (130, "", "accel launch: interrupted; all processes have been stopped\n")
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
