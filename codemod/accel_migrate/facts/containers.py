@@ -201,32 +201,3 @@ class Containers:
             if isinstance(value, Box):
                 found |= self._all_elements(value)
         return frozenset(found)
-
-    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Values:
-        from accel_migrate.facts.machine import Frame as NewFrame
-
-        inner = NewFrame(frame.scope, dict(frame.env), receiver=frame.receiver, temporary=True)
-        entered = []
-        for generator in node.generators:
-            iterated = self.eval(generator.iter, inner)
-            entered.append(self.machine.enter_loader_loop(generator, iterated, inner))
-            self.machine.assign(generator.target, self.iterate(iterated, inner), inner, self._statement(node))  # type: ignore[arg-type]
-            for condition in generator.ifs:
-                self.test(condition, inner)
-        box = self.box(node)
-        if isinstance(node, ast.DictComp):
-            self.eval(node.key, inner)
-            values = self.eval(node.value, inner)
-        else:
-            values = self.eval(node.elt, inner)
-        if any(loop is not None for loop in entered):
-            self.keep_results(values)
-            if not isinstance(node, ast.DictComp) and self._is_figure(values):
-                self.convert(node.elt, values, inner, "collect")
-                values = frozenset(v for v in values if not isinstance(v, Local))
-        for loop in entered:
-            self.machine.leave_loader_loop(loop)
-        self.machine.write_heap(box, ANY, values)
-        return frozenset({box}) | frozenset(v for v in values if isinstance(v, Local) and v.spread is Spread.SHARD)
-
-    on_ListComp = on_SetComp = on_GeneratorExp = on_DictComp = comprehension

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 
 from accel_migrate.facts.facts import Facts, Gather, Loop
 from accel_migrate.facts.operations import spreads
-from accel_migrate.facts.values import Spread
+from accel_migrate.facts.values import Spread, locals_of
 
-COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.FunctionDef, ast.ClassDef)
 Position = tuple[int, int]
 
 
@@ -36,7 +35,7 @@ def _plan(facts: Facts, loop: Loop, node: ast.For) -> Gather | None:
         return None
     last = max(calls, key=end)
     statement = facts.statement(last)
-    if isinstance(statement, COMPOUND) or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign):
+    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign) and not _heads(facts, statement):
         return None
     if _assigned_names(statement):
         statement = _unpacked(facts, statement)
@@ -49,6 +48,12 @@ def _plan(facts: Facts, loop: Loop, node: ast.For) -> Gather | None:
             return None
         return Gather(statement, loop.scope, tuple(names), paths) if names or paths else None
     return _hoist(facts, loop, node, statement, [c for c in calls if facts.statement(c) is statement])
+
+
+def _heads(facts: Facts, statement: ast.stmt) -> bool:
+    """Whether `statement` is a loop or a condition in whose head a model runs: the gather can go above it."""
+    parent = facts.parents[statement]
+    return isinstance(statement, ast.For) or (isinstance(statement, ast.If) and not (isinstance(parent, ast.If) and parent.orelse == [statement]))
 
 
 def _unpacked(facts: Facts, statement: ast.stmt) -> ast.stmt:
@@ -191,11 +196,17 @@ TENSOR_ATTRIBUTES = {"T", "data", "device", "dtype", "grad", "mT", "ndim", "requ
 def _is_part(facts: Facts, node: ast.AST | None) -> bool:
     """Whether `node` is `batch["labels"]` or `output.logits`: a part, by name, of something with rows."""
     if isinstance(node, ast.Subscript):
-        return isinstance(node.value, ast.Name) and _is_key(node.slice)
+        return isinstance(node.value, ast.Name) and _is_key(node.slice) and not _picks_row(facts, node)
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.attr in TENSOR_ATTRIBUTES:
         return False
     called = facts.parents.get(node)
     return not (isinstance(called, ast.Call) and called.func is node)
+
+
+def _picks_row(facts: Facts, node: ast.Subscript) -> bool:
+    """Whether a number picks a row of a tensor: the first is settled once the rows are gathered."""
+    rows = locals_of(facts.of(node.value))
+    return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int) and bool(rows) and not any(v.batch or v.output for v in rows)
 
 
 def _only_measured(facts: Facts, node: ast.expr) -> bool:

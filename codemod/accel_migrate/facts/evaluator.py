@@ -9,6 +9,7 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.accumulators import Accumulators
 from accel_migrate.facts.calls import Calls
+from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
 from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.members import Members
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Accumulators):
+class Evaluator(Members, Containers, Comprehensions, Accumulators):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:

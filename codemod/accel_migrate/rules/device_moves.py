@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import DeleteStatement, Edit, Finding
 from accel_migrate.facts import catalog
+from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.facts.scopes import parameters
 from accel_migrate.facts.values import Literal, Role, Values
 
@@ -29,6 +30,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
                 removed.add(call)
             elif name == "cuda":
                 yield from _rename(context, call)
+    removed |= set(_of_gathered(context))
     gone = removed | set(context.calls_of(*catalog.DATA_PARALLEL))
     for call in removed:
         yield from _drop(context, call, gone)
@@ -36,6 +38,18 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     for call in context.calls_of("torch.cuda.set_device"):
         statement = context.facts.statement(call)
         yield DeleteStatement(source=context.source(call), rule=ID, why="the accelerator picks the device", node=statement)
+
+
+def _of_gathered(context: Context) -> Iterator[ast.Call]:
+    """`y.to(device)` of rows that were gathered before, from where the prepared loader put them."""
+    for gather in context.facts.gathers.values():
+        hosted = {name for name in gather.names if is_hosted(context.facts, gather, name)}
+        for node in later(context.facts, gather):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not isinstance(node.func.value, ast.Name):
+                continue
+            moves = node.func.attr == "cuda" or (node.func.attr == "to" and _names_device(context, node))
+            if moves and node.func.value.id in hosted and not context.facts.of(node.func.value):
+                yield node
 
 
 def _equal_branches(context: Context, gone: set[ast.Call]) -> Iterator[Edit]:

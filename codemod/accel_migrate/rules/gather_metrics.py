@@ -15,6 +15,7 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Conversion, Gather
+from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.facts.values import Spread, spread_of
 from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
 from accel_migrate.side_effects import runs_of, writing_statements
@@ -67,33 +68,16 @@ def _gather(context: Context, gather: Gather) -> Iterator[Edit | Finding]:
     yield from _back_to_host(context, gather)
 
 
-def _later(context: Context, gather: Gather) -> Iterator[ast.expr]:
-    """Expressions that are evaluated after the gather, in the same loop or function."""
-    loop = _around(context, gather)
-    border = gather.statement
-    begin = (border.lineno, border.col_offset) if gather.hoisted else (border.end_lineno, border.end_col_offset)
-    moved = {id(n) for call in gather.hoisted for n in ast.walk(call)}
-    for statement in loop.body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.expr) and (node.lineno, node.col_offset) >= begin and id(node) not in moved:
-                yield node
-
-
-def _around(context: Context, gather: Gather) -> ast.For | ast.FunctionDef | ast.Module:
-    function = context.facts.function(gather.statement)
-    return next((a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For)), function)  # type: ignore[return-value]
-
-
 def _as_written(context: Context, gather: Gather, path: str) -> str:
     """`path` with the quotes that the script uses."""
-    for node in _later(context, gather):
+    for node in later(context.facts, gather):
         if isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node) == path:
             return ast.get_source_segment(context.source(node).text, node) or path
     return path
 
 
 def _rename_paths(context: Context, gather: Gather) -> Iterator[Edit]:
-    for node in _later(context, gather):
+    for node in later(context.facts, gather):
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in gather.paths:
             name = gather.paths[ast.unparse(node)]
             hosted = _root_is_hosted(context, gather, node) and _needs_host(context, node)
@@ -104,8 +88,8 @@ def _back_to_host(context: Context, gather: Gather) -> Iterator[Edit]:
     """What the script left on the host is on the device now; it goes back where the host's copy was used."""
     if context.home.device is None:
         return
-    hosted = {n for n in gather.names if _is_hosted(context, gather, n)}
-    for node in _later(context, gather):
+    hosted = {n for n in gather.names if is_hosted(context.facts, gather, n)}
+    for node in later(context.facts, gather):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in hosted and _needs_host(context, node):
             yield context.replace(ID, node, f"{node.id}.cpu()", "the prepared loader puts batches on the device")
 
@@ -116,15 +100,7 @@ def _root_is_hosted(context: Context, gather: Gather, path: ast.expr) -> bool:
         root = root.value
     if context.home.device is None or not isinstance(root, ast.Name):
         return False
-    return _is_hosted(context, gather, root.id)
-
-
-def _is_hosted(context: Context, gather: Gather, name: str) -> bool:
-    """Whether the loop (or, outside of any, the function) never moves `name` (or what it is unpacked from) to the device."""
-    around = next((a for a in context.facts.ancestors(gather.statement) if isinstance(a, ast.For)), gather.scope.node)
-    stores = [n for n in ast.walk(around) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    found = [v for store in stores for v in context.locals(store)]
-    return bool(found) and all(v.host for v in found)
+    return is_hosted(context.facts, gather, root.id)
 
 
 def _needs_host(context: Context, node: ast.expr) -> bool:
@@ -182,6 +158,8 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
             if gather is not None:
                 yield from _ahead_of_gather(context, gather, conversion.value, template, taken)
                 return
+    if spread is Spread.SHARD and conversion.how in {"array", "collect"} and _stays_on_host(context, conversion):
+        template += ".cpu()"
     try:
         template = context.say(template, conversion.value)
     except Unreachable:
@@ -191,6 +169,11 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
     else:
         yield from _hoist(context, conversion.value, template, parts, guarded, taken)
+
+
+def _stays_on_host(context: Context, conversion: Conversion) -> bool:
+    """Whether the script never moved these rows to the device; the prepared loader did."""
+    return context.home.device is not None and all(v.host for v in context.locals(conversion.value)) and context.is_batch(conversion.value)
 
 
 def _unsliced(context: Context, value: ast.expr) -> ast.expr:
@@ -221,7 +204,7 @@ def _gathered_before(context: Context, value: ast.expr, weight: str) -> Gather |
     """The gather above `value` after which the variables of `weight` hold the whole batch."""
     names = {n.id for n in ast.walk(ast.parse(weight.replace("{{", "{").replace("}}", "}"), mode="eval")) if isinstance(n, ast.Name)}
     for gather in context.facts.gathers.values():
-        if names & set(gather.names) and any(node is value for node in _later(context, gather)):
+        if names & set(gather.names) and any(node is value for node in later(context.facts, gather)):
             return gather
     return None
 
