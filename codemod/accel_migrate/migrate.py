@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from dataclasses import replace
 
+from accel_migrate.accelerated.still_open import still_open
 from accel_migrate.context import Context
 from accel_migrate.dialects import DIALECTS
 from accel_migrate.edits import AddImport, DropImportIfUnused, Edit, Finding
@@ -26,6 +28,8 @@ from accel_migrate.suppress import is_suppressed, suppressions
 def migrate(project: Project, options: Options) -> Result:
     """The migration of `project`; what must not be written is refused."""
     result = _migrate(project, options)
+    if result.status == "unchanged" and not result.findings:
+        return replace(result, findings=still_open(project, lambda original: _findings(original, options)))
     if result.status != "changed":
         return result
     problem = objection(project, result.changes, lambda changed: _migrate(changed, options))
@@ -48,6 +52,17 @@ def _migrate(project: Project, options: Options) -> Result:
     status = "changed" if changes else "unchanged"
     findings = [f for f in plan.findings if is_wanted(f.rule, options)]
     return Result(project, status, "" if changes else "nothing to change", changes, findings, [], context.notes, explain(facts))
+
+
+def _findings(project: Project, options: Options) -> list[Finding]:
+    """What the rules report, with nothing rewritten."""
+    facts = gather_facts(project)
+    if reason_to_refuse(facts) is not None:
+        return []
+    _, plan = _planned(facts, options)
+    if plan is None or _unreached(plan) is not None:
+        return []
+    return [finding for finding in plan.findings if is_wanted(finding.rule, options)]
 
 
 def _planned(facts: Facts, options: Options) -> tuple[Context | None, Plan | None]:

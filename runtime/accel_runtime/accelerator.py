@@ -101,7 +101,11 @@ class Accelerator(ProcessControl):
         self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
         self.strategy = create(self.world, handlers.get(DistributedDataParallelKwargs))
         self.precision = Precision(
-            self.state.mixed_precision, self.world.device.type, _options(handlers, GradScalerKwargs), _options(handlers, AutocastKwargs)
+            self.state.mixed_precision,
+            self.world.device.type,
+            _options(handlers, GradScalerKwargs),
+            _options(handlers, AutocastKwargs),
+            announce=self.world.is_main,
         )
         self._models: list[nn.Module] = []
         self._optimizers: dict[int, tuple[Optimizer, OptimizerHooks | None]] = {}
@@ -213,7 +217,7 @@ class Accelerator(ProcessControl):
     @property
     def _steps_differ(self) -> bool:
         """Whether `step` must do more than the plain one."""
-        return self.num_processes > 1 or self.gradient_accumulation_steps > 1 or self.scaler is not None
+        return self.num_processes > 1 or self.gradient_accumulation_steps > 1 or self.precision.scaling is not None
 
     # Training
 
@@ -240,8 +244,8 @@ class Accelerator(ProcessControl):
         divisor = self.accumulation.divisor
         if factor != 1.0 or divisor != 1:
             kwargs["gradient"] = _seed(loss, kwargs.get("gradient"), factor, divisor)
-        if self.scaler is not None:
-            loss = self.scaler.scale(loss)
+        if self.precision.scaling is not None:
+            loss = self.precision.scaling.scale(loss)
         if factor == 0.0:
             self._backward_at_zero(loss, kwargs)
         else:
@@ -316,7 +320,7 @@ class Accelerator(ProcessControl):
                 hooks.unscale()
 
     def _unscale_owners(self, parameters: Iterable[torch.Tensor]) -> None:
-        if self.scaler is None:
+        if self.precision.scaling is None:
             return
         given = {id(p) for p in parameters}
         for optimizer, hooks in self._optimizers.values():
@@ -325,7 +329,7 @@ class Accelerator(ProcessControl):
 
     @property
     def scaler(self) -> Any:
-        """The gradient scaler of fp16, else None."""
+        """The gradient scaler of fp16 (a disabled one on a host without a GPU), else None."""
         return self.precision.scaler
 
     @property

@@ -46,12 +46,12 @@ class OptimizerHooks:
 
     def unscale(self) -> None:
         """Divide the gradients by the scaler's factor, unless that is done already."""
-        if not self._unscaled and self.accelerator.scaler is not None:
-            self.accelerator.scaler.unscale_(self.optimizer)
+        if not self._unscaled and self.accelerator.precision.scaling is not None:
+            self.accelerator.precision.scaling.unscale_(self.optimizer)
             self._unscaled = True
 
     def _step(self, optimizer: Optimizer, closure: Callable[[], Any] | None) -> Any:
-        scaler = self.accelerator.scaler
+        scaler = self.accelerator.precision.scaling
         if scaler is None:
             return self.plain_step() if closure is None else self.plain_step(self._global(closure))
         if closure is not None:

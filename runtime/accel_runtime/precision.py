@@ -14,23 +14,39 @@ from torch import nn
 from .nested import map_tensors
 
 _DTYPES = {"no": None, "fp16": torch.float16, "bf16": torch.bfloat16}
+WITHOUT_FP16 = frozenset({"cpu"})
+"""Device types on which "fp16" is "no", as with `torch.cuda.amp` on a host without a GPU."""
 
 
 class Precision:
-    """`mode` is "no", "fp16" (with a gradient scaler, on any device) or "bf16"."""
+    """`mode` is "no", "fp16" (with a gradient scaler) or "bf16".
 
-    def __init__(self, mode: str, device_type: str, scaler_options: dict[str, Any], autocast_options: dict[str, Any]) -> None:
+    Attributes:
+        dtype: the type of the autocast region, None for full precision.
+        scaler: the gradient scaler of "fp16", disabled where there is no fp16; None in other modes.
+        scaling: the scaler, if it is enabled.
+    """
+
+    def __init__(
+        self, mode: str, device_type: str, scaler_options: dict[str, Any], autocast_options: dict[str, Any], announce: bool = True
+    ) -> None:
         if mode not in _DTYPES:
             raise ValueError(f"mixed_precision is {mode!r}: it must be one of {', '.join(map(repr, _DTYPES))}")
         self.mode = mode
         self.device_type = device_type
         self.dtype = _DTYPES[mode]
         self.autocast_options = autocast_options
-        self.scaler = torch.amp.GradScaler(device_type, **scaler_options) if mode == "fp16" else None
         self.used = False
+        if mode == "fp16" and device_type in WITHOUT_FP16:
+            self.dtype = None
+            scaler_options = {**scaler_options, "enabled": False}
+            if announce:
+                warnings.warn(f"mixed_precision='fp16' needs a GPU: on the {device_type.upper()} the training is in full precision.", stacklevel=3)
+        self.scaler = torch.amp.GradScaler(device_type, **scaler_options) if mode == "fp16" else None
+        self.scaling = self.scaler if self.scaler is not None and self.scaler.is_enabled() else None
 
     def autocast(self, options: dict[str, Any] | None = None) -> AbstractContextManager[Any]:
-        """The region in which operations run in the mode's type; nothing for "no"."""
+        """The region in which operations run in the mode's type; nothing in full precision."""
         if self.dtype is None:
             return contextlib.nullcontext()
         self.used = True

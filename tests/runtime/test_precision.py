@@ -12,10 +12,16 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from accel_runtime import GradScalerKwargs
+from accel_runtime import Accelerator, GradScalerKwargs, precision
 
-from .ranks import RanksFailed
+from .ranks import RanksFailed, run_ranks
 from .training import accelerated, assert_close, assert_identical, data, mlp, plain, weights
+
+
+@pytest.fixture
+def fp16_on_cpu(monkeypatch):
+    """Lets the CPU stand in for a device that trains in fp16."""
+    monkeypatch.setattr(precision, "WITHOUT_FP16", frozenset())
 
 
 def by_hand(dtype: torch.dtype, init_scale: float = 1024.0):
@@ -56,7 +62,7 @@ def program(trainer):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["fp16", "bf16"])
-def test_same_training_as_native_amp(mode, n):
+def test_same_training_as_native_amp(mode, n, fp16_on_cpu):
     dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[mode]
     expected = plain(lambda _: by_hand(dtype))
     for got in accelerated(program, n, mixed_precision=mode, kwargs_handlers=[GradScalerKwargs(init_scale=1024.0)]):
@@ -69,7 +75,7 @@ def test_same_training_as_native_amp(mode, n):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_overflowing_steps_are_skipped_on_all_processes(n):
+def test_overflowing_steps_are_skipped_on_all_processes(n, fp16_on_cpu):
     expected = plain(lambda _: by_hand(torch.float16, 2.0**40))
     handlers = [GradScalerKwargs(init_scale=2.0**40)]
     for got in accelerated(program, n, mixed_precision="fp16", kwargs_handlers=handlers):
@@ -78,7 +84,7 @@ def test_overflowing_steps_are_skipped_on_all_processes(n):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_accumulation_with_the_scaler(n):
+def test_accumulation_with_the_scaler(n, fp16_on_cpu):
     def by_hand(_):
         model = mlp()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -150,7 +156,7 @@ def test_an_unknown_mode_is_refused():
         accelerated(lambda trainer: {}, 1, mixed_precision="fp4")
 
 
-def test_a_closure_under_the_scaler_is_refused():
+def test_a_closure_under_the_scaler_is_refused(fp16_on_cpu):
     def closure(trainer):
         optimizer = trainer.prepare(torch.optim.SGD(mlp().parameters(), lr=0.1))
         optimizer.step(lambda: torch.zeros(()))
@@ -160,3 +166,52 @@ def test_a_closure_under_the_scaler_is_refused():
         accelerated(closure, 1, mixed_precision="fp16")
 
 
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("n", [1, 2])
+def test_fp16_without_a_gpu_is_full_precision_as_with_torch_cuda_amp(n, exact):
+    def amp(_):
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scaler = torch.amp.GradScaler("cuda")
+        losses = []
+        for x, y in DataLoader(data(13), 4, shuffle=True):
+            optimizer.zero_grad()
+            with torch.autocast("cuda", enabled=torch.cuda.is_available()):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.item())
+        return {"losses": losses, "weights": weights(model), "scale": scaler.get_scale(), "state": scaler.state_dict()}
+
+    def with_runtime(trainer):
+        got = program(trainer)
+        trainer.scaler.load_state_dict({})
+        return {key: got[key] for key in ("losses", "weights", "scale")} | {"state": trainer.scaler.state_dict()}
+
+    expected = plain(amp)
+    for got in accelerated(with_runtime, n, mixed_precision="fp16", split_batches=exact):
+        if n == 1:
+            assert_identical(got, expected)
+        elif exact:
+            assert_close({k: v for k, v in got.items() if k != "streams"}, {k: v for k, v in expected.items() if k != "streams"})
+
+
+def test_fp16_without_a_gpu_warns_once():
+    def body():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            accelerator = Accelerator(mixed_precision="fp16")
+            with accelerator.autocast():
+                y = mlp()(torch.ones(2, 6))
+            accelerator.backward(y.sum())
+        return [str(w.message) for w in caught]
+
+    first, second = run_ranks(body, 2)
+    assert first == ["mixed_precision='fp16' needs a GPU: on the CPU the training is in full precision."] and second == []

@@ -63,6 +63,8 @@ class _AsOneProcess(ast.NodeTransformer):
             return ast.copy_location(_call(ast.Name("object", ast.Load())), node)
         if isinstance(node.func, ast.Attribute) and self._is_accelerator(node.func.value):
             return ast.copy_location(_plain(node, node.func.attr), node)
+        if _last_name(node.func) == "notebook_launcher" and node.args:
+            return ast.copy_location(_launched(node), node)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -79,7 +81,7 @@ class _AsOneProcess(ast.NodeTransformer):
 def _plain(node: ast.Call, method: str) -> ast.expr:
     """What the call of an accelerator's method does on one process."""
     args = node.args
-    if method in _SAME and args and not any(isinstance(a, ast.Starred) for a in args):
+    if method in _SAME and args and not node.keywords and not any(isinstance(a, ast.Starred) for a in args):
         return args[0] if len(args) == 1 else ast.Tuple(args, ast.Load())
     if method == "backward" and args:
         return _call(ast.Attribute(args[0], "backward", ast.Load()))
@@ -92,6 +94,16 @@ def _plain(node: ast.Call, method: str) -> ast.expr:
     if method == "print":
         return ast.Call(ast.Name("print", ast.Load()), args, node.keywords)
     return node
+
+
+def _launched(node: ast.Call) -> ast.Call:
+    """`notebook_launcher(partial(train, lr=0.1), (3,))` -> `train(3, lr=0.1)`."""
+    function, arguments = node.args[0], node.args[1] if len(node.args) > 1 else ast.Tuple([], ast.Load())
+    if not isinstance(arguments, ast.Tuple):
+        return node
+    if isinstance(function, ast.Call) and _last_name(function.func) == "partial" and function.args:
+        return ast.Call(function.args[0], [*function.args[1:], *arguments.elts], function.keywords)
+    return _call(function, *arguments.elts)
 
 
 def _call(function: ast.expr, *args: ast.expr) -> ast.Call:

@@ -11,8 +11,10 @@ from accel_migrate.places import line_of
 from accel_migrate.project import Project
 from accel_migrate.source import Source
 
-_SETTLED_BY_A_WEIGHT = {"weighted-mean", "mixed-reduction", "local-figure"}
-"""What a person settles with `weight=` or `reduction=` in the very call."""
+_ARGUMENTS = {"weight", "reduction"}
+_METHODS = {"gather", "gather_for_metrics", "reduce", "draw"}
+_NUMBERS = {"num_processes", "process_index"}
+"""Calls with such an argument or of such a method, and such attributes, have settled what would be found on their line."""
 
 
 def still_open(project: Project, findings_of: Callable[[Project], list[Finding]]) -> list[Finding]:
@@ -22,14 +24,17 @@ def still_open(project: Project, findings_of: Callable[[Project], list[Finding]]
     return [
         finding
         for finding in findings_of(as_one_process(project))
-        if finding.severity is not Severity.INFO
-        and not (finding.rule in _SETTLED_BY_A_WEIGHT and line_of(finding) in settled[finding.source.path])
+        if finding.severity is not Severity.INFO and line_of(finding) not in settled[finding.source.path]
     ]
 
 
 def _settled_lines(source: Source) -> set[int]:
-    return {
-        node.lineno
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call) and any(keyword.arg in {"weight", "reduction"} for keyword in node.keywords)
-    }
+    return {line for node in ast.walk(source.tree) if _settles(node) for line in range(node.lineno, (node.end_lineno or 0) + 1)}  # type: ignore[attr-defined]
+
+
+def _settles(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in _NUMBERS
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in _METHODS or (node.func.attr == "backward" and any(k.arg in _ARGUMENTS for k in node.keywords))
