@@ -65,7 +65,7 @@ def test_only_the_sources_of_changed_cells_change(style: dict[str, Any], files: 
         new["source"] = old["source"] = [] if old["source"] != new["source"] else new["source"]
     assert before == after
     new = path.read_text()
-    assert cli.main(["nb.ipynb", "--write"]) == 0
+    assert cli.main(["nb.ipynb", "--write"]) == 1
     assert path.read_text() == new
     document_again = json.loads(new)
     assert json.dumps(document_again, **{"indent": 1, "ensure_ascii": False, **style}) + "\n" == new
