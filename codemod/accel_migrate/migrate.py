@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from accel_migrate.accelerated.still_open import still_open
 from accel_migrate.context import Context
 from accel_migrate.dialects import DIALECTS
 from accel_migrate.edits import AddImport, DropImportIfUnused, Edit, Finding
+from accel_migrate.explain import explain
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import possible_homes
 from accel_migrate.facts.interpret import gather_facts
@@ -127,27 +127,3 @@ def _rewritten(plan: Plan) -> list[tuple[Source, list[Edit], str]]:
         if after != source.text:
             result.append((source, edits, after))
     return result
-
-
-def explain(facts: Facts) -> str:
-    """Who was taken for what, one line each."""
-    lines: dict[str, None] = {}
-    for binding in facts.bindings:
-        roles = sorted({role.value for v in binding.values if (role := facts.role(v)) is not None})
-        lines[f"{binding.scope.source.path}:{binding.statement.lineno}: `{ast.unparse(binding.target)}` is {_listed(roles)}"] = None
-    for loop in facts.loops.values():
-        if isinstance(loop.node, ast.For):
-            kind = "training" if loop.trains else "evaluation"
-            lines[f"{loop.scope.source.path}:{loop.node.lineno}: loop over a loader ({kind})"] = None
-    for backward in facts.backwards.values():
-        spread = ", ".join(sorted({str(v) for v in backward.values if hasattr(v, "spread")})) or "unknown"
-        lines[f"{backward.scope.source.path}:{backward.call.lineno}: backward of `{ast.unparse(backward.loss)}` ({spread} over the batch)"] = None
-    for conversion in facts.conversions.values():
-        spread = ", ".join(sorted({str(v) for v in conversion.values if hasattr(v, "spread")}))
-        lines[f"{conversion.scope.source.path}:{conversion.value.lineno}: `{ast.unparse(conversion.value)}` is a local {spread}"] = None
-    return "\n".join(lines)
-
-
-def _listed(roles: list[str]) -> str:
-    """`a loader or an optimizer`."""
-    return " or ".join(f"{'an' if role[0] in 'aeiou' else 'a'} {role}" for role in roles)

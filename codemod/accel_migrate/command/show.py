@@ -55,7 +55,8 @@ def _in_format(arguments: argparse.Namespace, done: Run) -> Iterator[str]:
 
 
 def _explanations(done: Run) -> Iterator[str]:
-    for outcome in done.outcomes:
+    for number, outcome in enumerate(done.outcomes):
+        yield from [""] if number else []
         yield outcome.explanation.rstrip("\n") or f"{outcome.path}: {outcome.reason}"
 
 
