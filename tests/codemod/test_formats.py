@@ -89,6 +89,17 @@ def test_sarif_of_shared_files_has_no_result_twice(files: Files, capsys: pytest.
     assert len(sarif(capsys, "a.py", "b.py")["results"]) == 2
 
 
+def test_places_in_notebooks_are_cells(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = [{"cell_type": "code", "source": "import torch\n"}, {"cell_type": "code", "source": TRAIN}]
+    files({"nb.ipynb": json.dumps({"cells": cells})})
+    (warning, _) = sarif(capsys, "nb.ipynb")["results"]
+    (location,) = warning["locations"]
+    assert "region" not in location["physicalLocation"]
+    assert location["logicalLocations"] == [{"fullyQualifiedName": "cell 2, line 4"}]
+    cli.main(["nb.ipynb", "--format", "github"], migrate=fake_migrate)
+    assert "::warning file=nb.ipynb,line=1,title=metric::cell 2, line 4: is of one process%0A" in capsys.readouterr().out
+
+
 def outcome(files: Files, text: str = TRAIN) -> Outcome:
     files({"train.py": text})
     return outcome_of(fake_migrate(load_project(Path("train.py")), Options()), "accel launch train.py")

@@ -30,8 +30,10 @@ def as_github(run: Run, with_edits: bool) -> Iterator[str]:
 
 def _command(level: str, item: Item, text: str) -> str:
     place = item.place
-    properties: dict[str, object] = {"file": place.path, "line": place.line or 1}
-    if place.line is not None:
+    properties: dict[str, object] = {"file": place.path, "line": 1 if place.cell is not None else place.line or 1}
+    if place.cell is not None:  # the lines of the file are none that anybody sees
+        text = f"cell {place.cell}, line {place.line}: {text}"
+    elif place.line is not None:
         properties["endLine"] = place.end_line
         if place.line == place.end_line:  # columns are for commands on one line
             properties |= {"col": place.column, "endColumn": place.end_column}

@@ -82,7 +82,11 @@ def _result(item: Item, number: int, seen: Counter[str]) -> dict[str, Any]:
 
 
 def _location(place: Place) -> dict[str, Any]:
+    """The lines of a notebook's file are none that anybody sees: there it is the cell that is named."""
     physical: dict[str, Any] = {"artifactLocation": _artifact(place.path)}
+    if place.cell is not None:
+        name = f"cell {place.cell}, line {place.line}"
+        return {"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": name}]}
     if place.line is not None:
         physical["region"] = {
             "startLine": place.line,
