@@ -199,7 +199,10 @@ class Tracker:
         return None
 
     def _innermost(self) -> Run | None:
-        for run in reversed(self.runs):
+        runs = self.runs
+        if runs and runs[-1].batches:
+            return runs[-1]
+        for run in reversed(runs):
             if run.batches:
                 return run
         return self.ended if self.ended is not None and self.ended.batches else None

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from .nested import leaves
-from .passes import Delivered, has_storage
+from .passes import Delivered
 
 
 def origins(value: torch.Tensor | None, batches: list[Delivered]) -> list[Delivered]:
@@ -44,11 +44,11 @@ def hints_at(value: torch.Tensor, batch: Delivered, known: list[Delivered]) -> b
     rows = batch.share.local
     if rows == 1 or any(other.share.local == rows for other in known):
         return False
-    explained = {storage.cdata for other in [*known, batch] for storage in other.storages}
+    explained = {storage for other in [*known, batch] for storage in other.storages}
     return any(
         tensor.ndim > 1 and tensor.shape[0] == rows and _is_data(tensor) and tensor.untyped_storage()._cdata not in explained
         for tensor in _tensors_behind(value)
-        if has_storage(tensor)
+        if _has_storage(tensor)
     )
 
 
@@ -59,8 +59,12 @@ def _is_data(tensor: torch.Tensor) -> bool:
 
 
 def _owners(tensors: Iterable[torch.Tensor], batches: list[Delivered]) -> list[Delivered]:
-    seen = {tensor.untyped_storage()._cdata for tensor in tensors if has_storage(tensor)}
-    return [batch for batch in batches if any(storage.cdata in seen for storage in batch.storages)]
+    seen = {tensor.untyped_storage()._cdata for tensor in tensors if _has_storage(tensor)}
+    return [batch for batch in batches if not seen.isdisjoint(batch.storages)]
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and tensor.numel() > 0
 
 
 def _arguments(code: Any) -> int:

@@ -7,7 +7,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from .nested import leaves
 
@@ -18,20 +17,47 @@ _MANY = 64
 
 
 class Delivered:
-    """A delivered batch: its share, and weak references to its tensors and their memory."""
+    """A delivered batch: its share, and weak references to its tensors and their memory.
+
+    Attributes:
+        share: this process's part.
+        tensors: references to its tensors.
+        storages: the addresses of their storages, which are not given to others while this object lives.
+    """
 
     __slots__ = ("share", "storages", "tensors")
 
+    _expired = torch.UntypedStorage._expired
+    _free = torch.UntypedStorage._free_weak_ref
+
     def __init__(self, share: Share, batch: Any) -> None:
         self.share = share
-        flat = type(batch) in (list, tuple) and all(map(torch.is_tensor, batch))
-        tensors = [leaf for leaf in (batch if flat else leaves(batch)) if has_storage(leaf)]
-        self.tensors = [weakref.ref(leaf) for leaf in tensors]
-        self.storages = [StorageWeakRef(leaf.untyped_storage()) for leaf in tensors]
+        self.tensors: list[weakref.ref[torch.Tensor]] = []
+        self.storages: list[int] = []
+        if type(batch) in (list, tuple):
+            for part in batch:
+                self._note(part) if type(part) is torch.Tensor else self._note_all(part)
+        else:
+            self._note_all(batch)
+
+    def _note_all(self, part: Any) -> None:
+        for leaf in leaves(part):
+            self._note(leaf)
+
+    def _note(self, leaf: torch.Tensor) -> None:
+        if leaf.layout is torch.strided and leaf.numel():
+            self.tensors.append(weakref.ref(leaf))
+            self.storages.append(leaf.untyped_storage()._weak_ref())
+
+    def __del__(self) -> None:
+        for storage in self.storages:
+            self._free(storage)
 
     def alive(self) -> bool:
+        """Whether any of its memory is still in use."""
+        expired = self._expired
         for storage in self.storages:
-            if not storage.expired():
+            if not expired(storage):
                 return True
         return not self.storages
 
@@ -101,7 +127,3 @@ class Run:
         """The pass is over: `exhausted`, or abandoned."""
         self.exhausted = exhausted
         self.tracker.close(self)
-
-
-def has_storage(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.numel() > 0

@@ -66,7 +66,8 @@ class DataParallel(Strategy):
             _broadcast(new)
             reducer = GradientReducer(self.reduction, new)
             self.reduction.add(reducer)
-            reducer.finish()  # a parameter added in mid-training brings the gradient of its first backward
+            with torch.no_grad():
+                reducer.finish()  # a parameter added in mid-training brings the gradient of its first backward
         return optimizer
 
     def no_sync(self) -> AbstractContextManager[None]:

@@ -43,12 +43,6 @@ class Bucket:
     def full(self) -> bool:
         return len(self.ready) == len(self.parameters)
 
-    def mark(self, slot: int, plain: bool) -> None:
-        """Parameter `slot` has its gradient (`plain`: a strided one); once more after the bucket has left: it leaves again."""
-        self.late = self.late or self.work is not None
-        self.plain = self.plain and plain
-        self.ready.add(slot)
-
     def launch(self) -> None:
         """Send the gradients as they stand; a missing one counts as zero and answers the roll call with zero."""
         flat = self._flat if self._flat is not None else self._make_buffer()
@@ -140,7 +134,6 @@ class GradientReducer:
             self.reduction.begin()
         self.active = True
 
-    @torch.no_grad()
     def finish(self) -> None:
         """Reduce what the backward has not completed, and wait for everything."""
         for bucket in self.buckets:
@@ -164,7 +157,7 @@ class GradientReducer:
         return not bucket.dormant or any(p.requires_grad for p in bucket.parameters)
 
     def _dense_hook(self, bucket: Bucket, slot: int) -> Any:
-        reduction, full = self.reduction, len(bucket.parameters)
+        reduction, ready, full = self.reduction, bucket.ready, len(bucket.parameters)
 
         def on_gradient(parameter: torch.Tensor) -> None:
             if reduction.aside is not None:
@@ -173,8 +166,12 @@ class GradientReducer:
                 return
             if not self.active or reduction.backward() is None:
                 self.begin()
-            bucket.mark(slot, parameter.grad.layout is torch.strided)
-            if len(bucket.ready) == full and len(reduction.reducers) == 1:
+            if parameter.grad.layout is not torch.strided:
+                bucket.plain = False
+            if bucket.work is not None:
+                bucket.late = True  # once more after the bucket has left: it leaves again
+            ready.add(slot)
+            if len(ready) == full and len(reduction.reducers) == 1:
                 self._launch_full()
 
         return on_gradient
@@ -188,9 +185,13 @@ class GradientReducer:
 
         return on_gradient
 
-    @torch.no_grad()
     def _launch_full(self) -> None:
-        """Send what is full and next in order. With several models the order may differ between processes: all wait for the end."""
+        """Send what is full and next in order. With several models the order may differ between processes: all wait for the end.
+
+        So they do where the backward makes a graph of its own.
+        """
+        if torch.is_grad_enabled():
+            return
         while self._next < len(self.buckets) and self.buckets[self._next].full:
             if self.buckets[self._next].work is None:
                 self.buckets[self._next].launch()
@@ -208,7 +209,7 @@ class Reduction:
         self.enabled = True
         self.reducers: list[GradientReducer] = []
         self.aside: dict[int, torch.Tensor | None] | None = None
-        self.backward: Callable[[], _Backward | None] = lambda: None
+        self.backward: Callable[[], _Backward | None] = _no_backward
         self._known: dict[int, torch.Tensor] = {}
 
     def unknown(self, parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
@@ -223,7 +224,8 @@ class Reduction:
     def begin(self) -> None:
         """Called by the first hook that fires in a backward; clears what a failed one has left behind."""
         for reducer in self.reducers:
-            reducer.reset()
+            if reducer.active:
+                reducer.reset()
         backward = _Backward(self)
         self.backward = weakref.ref(backward)
         Variable._execution_engine.queue_callback(backward.end)
@@ -256,6 +258,10 @@ class Reduction:
         self._known.clear()
 
 
+def _no_backward() -> None:
+    """No backward is in progress."""
+
+
 def _without_nan(gradient: torch.Tensor) -> torch.Tensor:
     if gradient.layout is torch.strided:
         return gradient.detach().masked_fill(gradient.isnan(), 0)
@@ -271,7 +277,15 @@ class _Backward:
         self.reduction = reduction
 
     def end(self) -> None:
-        self.reduction.backward = lambda: None
+        """Called by autograd when the backward is complete."""
+        self.reduction.backward = _no_backward
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                self._finish()
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
         for reducer in self.reduction.reducers:
             if reducer.active:
                 reducer.finish()
