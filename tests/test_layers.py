@@ -42,6 +42,22 @@ def test_no_layer_imports_another(package: Path) -> None:
     assert not wrong
 
 
+OUTER = ("accel_migrate.command", "accel_migrate.report")
+"""What prints and writes: nothing that reads and rewrites programs knows of it."""
+
+
+def test_the_command_line_is_the_outermost_layer() -> None:
+    shell = {CODEMOD / "command", CODEMOD / "report"}
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {name}"
+        for file in CODEMOD.rglob("*.py")
+        if not shell & set(file.parents) and file.name != "__main__.py"
+        for name in imports(file)
+        if name.startswith(OUTER)
+    ]
+    assert not wrong
+
+
 def test_the_slow_parts_of_libcst_stay_out() -> None:
     wrong = [
         f"{file.relative_to(ROOT)} imports {name}"

@@ -115,6 +115,14 @@ def test_a_function_that_makes_what_it_trains_is_launched(files: Files, capsys: 
     assert cli.main(["nb.ipynb", "--write"]) == 0
 
 
+def test_a_timed_statement_is_python(files: Files) -> None:
+    path = files({"nb.ipynb": text_of([IMPORTS, TRAIN, "%time model = train()"])}) / "nb.ipynb"
+    assert cli.main(["nb.ipynb", "--output", "train.py"]) == 0
+    assert (path.parent / "train.py").read_text().endswith("\n\n\nmodel = train()\n")
+    assert cli.main(["nb.ipynb", "--write"]) == 0
+    assert sources(path)[2] == "%time model = notebook_launcher(train, num_processes=2)"
+
+
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
@@ -205,6 +213,7 @@ MAGICS = [
     "%matplotlib inline",
     "!ls $x | wc",
     "if x:\n    %time f(x)",
+    "%time f(x)\n%time   y = (1 + \\\n  2)\n%time\n%timeit f(x)",
     "model.fit??",
     "?model",
     "files = !ls",

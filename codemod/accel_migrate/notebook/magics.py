@@ -1,7 +1,7 @@
 """Lines of a cell that IPython understands and Python does not: hidden from the codemod, and put back unchanged.
 
 `%magic`, `!command` and `name?` become calls of a name that no program has, on a line of their own; so does a cell whose
-first line hands it to another language (`%%bash`). https://ipython.readthedocs.io/en/stable/interactive/magics.html
+first line hands it to another language (`%%bash`). `%time` stands before a statement of Python, which stays. https://ipython.readthedocs.io/en/stable/interactive/magics.html
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _PYTHON_CELLS = {"time", "timeit", "capture", "prun", "memit", "mprun", "lprun"}
 _MAGIC = re.compile(r"\s*(%{1,2}\w|!|\?{1,2}\w)")
 _ASSIGNED = re.compile(r"(\s*[\w.\[\], ]+?\s*=\s*)([%!].*)", re.DOTALL)
 _HELP = re.compile(r"\s*[\w.*%]+\?{1,2}\s*$")
+_TIMED = re.compile(r"\s*(%time[ \t]+)(?=\S)")
 _FUTURE = re.compile(r"from\s+__future__\s+import\b")
 
 
@@ -35,13 +36,14 @@ def hidden(cell: str, known: list[str]) -> str:
 
 def restored(text: str, known: Sequence[str]) -> str:
     """`text` with the lines that were hidden from it."""
+    text = re.sub(rf"{_STAND_IN}\((\d+)\); ", lambda match: known[int(match[1])], text)
     return _STANDING_IN.sub(lambda match: known[int(match[1])], text)
 
 
 def as_comments(text: str, known: Sequence[str]) -> str:
     """`text` for plain Python: what was hidden is a comment; an assigned one leaves its variable None."""
     lines = []
-    for line in text.split("\n"):
+    for line in re.sub(rf"{_STAND_IN}\(\d+\); ", "", text).split("\n"):
         match = _STANDING_IN.search(line)
         if match is None:
             lines.append(line)
@@ -63,6 +65,9 @@ def _hidden_line(line: str, known: list[str]) -> str:
     end = line[len(body) :]
     indent = body[: len(body) - len(body.lstrip())]
     assigned = _ASSIGNED.fullmatch(body)
+    timed = _TIMED.match(body)
+    if timed and _is_python(body[timed.end() :]):
+        return f"{indent}{_stand_in(timed[1], known)}; {body[timed.end() :]}{end}"
     if _MAGIC.match(body) or _HELP.fullmatch(body) or _FUTURE.match(body):
         return indent + _stand_in(body[len(indent) :], known) + end
     if assigned:
