@@ -160,7 +160,7 @@ class Access:
             return
         facts = self.facts
         callers = facts.callers.get(node, {})
-        if not callers or node in facts.called_back:
+        if not callers or node in facts.called_back or node.args.vararg is not None:
             self.failed.add(node)
             raise Unreachable
         self.parameters[node] = self._device_parameter(node)

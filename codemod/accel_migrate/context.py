@@ -37,8 +37,10 @@ class Context:
         """`context.accelerator(node)`: the accelerator as it is called at `node`."""
         self.distributed = is_distributed(self.facts)
         """Whether the script is written for several processes already: what it shows and saves is its own affair."""
-        self.left_out = {Role.LOADER, Role.SCHEDULER} if self.distributed and self.dialect.cuts_again else set[Role]()
-        """What stays as it is instead of being prepared: the script shares out its samples itself."""
+        self.left_out = {Role.SCHEDULER} if self.distributed else set[Role]()
+        """What stays as it is instead of being prepared: a script for several processes counts their steps itself."""
+        if self.distributed and self.dialect.cuts_again:
+            self.left_out.add(Role.LOADER)  # it shares out its samples itself
         self.trained = self.facts.trained_models()
         self.settings: dict[str, str] = {}
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
@@ -76,6 +78,13 @@ class Context:
             source = self.source(node)
             wanted = AddImport(source=source, rule=rule, module=self.dialect.module, names=("PartialState",))
             return template.replace(ACCELERATOR, "PartialState()"), [wanted]
+
+    def say_passed(self, template: str, node: ast.AST, rule: str) -> tuple[str, list[Edit]]:
+        """Like `say`, with `PartialState()` where the accelerator cannot be passed to; and the import which that needs."""
+        try:
+            return self.say(template, node), []
+        except Unreachable:
+            return self.say_anywhere(template, node, rule)
 
     def replace(self, rule: str, node: ast.expr, template: str, why: str = "", **parts: ast.AST | Inner) -> ReplaceExpression:
         return ReplaceExpression(source=self.source(node), rule=rule, why=why, node=node, template=template, parts=parts)

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from accel_migrate.source import Source
 
@@ -60,6 +61,8 @@ class DeleteStatement(Edit):
     `if`/`for`/`with` whose whole body was deleted stays with `pass` (a rule that wants it gone deletes it)."""
 
     node: ast.stmt
+    with_comment: bool = False
+    """Whether the comment lines right above it go too."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,9 +96,18 @@ class WrapStatements(Edit):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnwrapStatement(Edit):
-    """The compound statement `node` (a `with` or an `if` without `else`) is replaced by its body, one level up."""
+    """The compound statement `node` (a `with` or an `if`) is replaced by its body, or by what stands in its `else`, one
+    level up."""
 
     node: ast.With | ast.If
+    branch: Literal["body", "orelse"] = "body"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DropElse(Edit):
+    """The `else` (or `elif`) of `node` goes with everything in it."""
+
+    node: ast.If
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,6 +17,7 @@ from accel_migrate.gate import objection
 from accel_migrate.notebook.launch import launch_of
 from accel_migrate.places import line_of
 from accel_migrate.plan import Plan, make_plan
+from accel_migrate.processes.stages import finished, staged
 from accel_migrate.project import Project
 from accel_migrate.refusals import reason_to_refuse
 from accel_migrate.result import FileChange, Options, Result
@@ -37,7 +38,13 @@ def migrate(project: Project, options: Options) -> Result:
 
 
 def _migrate(project: Project, options: Options) -> Result:
-    facts = gather_facts(project)
+    """The stages around the rules bring hand-started processes into one form first, and sweep up after them."""
+    stage = staged(project, gather_facts(project), options)
+    return finished(stage, _ruled(stage.project, stage.facts, options), options)
+
+
+def _ruled(project: Project, facts: Facts, options: Options) -> Result:
+    """The program by the rules alone."""
     refusal = reason_to_refuse(facts)
     if refusal is not None:
         return Result(project, refusal.status, refusal.reason, findings=refusal.findings, explanation=explain(facts))

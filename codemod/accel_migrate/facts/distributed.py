@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from enum import Enum
+from functools import lru_cache
 
 from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.off import Off
+from accel_migrate.facts.rank_names import Kind
+from accel_migrate.facts.ranks import INIT, Ranks
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Function
-
-INIT = {"torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group"}
 
 STARTERS = {
     "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch.multiprocessing.Process",
@@ -16,28 +20,110 @@ STARTERS = {
 }  # fmt: skip
 
 
+class When(str, Enum):
+    """When a process group is made."""
+
+    ALWAYS = "always"
+    LAUNCHED = "where a launcher started several processes"
+    ASKED = "where a flag asks for it"
+
+
+Test = tuple[ast.expr, bool]
+"""A condition, and what it must be."""
+
+
+@lru_cache(maxsize=4)
+def ranks_of(facts: Facts) -> Ranks:
+    """The ranks of a program whose facts are complete."""
+    return Ranks.of_program(facts)
+
+
 def process_group_calls(facts: Facts) -> list[ast.Call]:
     return [call for call, name in facts.external.items() if name in INIT]
 
 
 def is_distributed(facts: Facts) -> bool:
-    """Whether the program always trains on a process group; a branch which a flag turns on does not count."""
-    return any(not _is_optional(facts, call) for call in process_group_calls(facts))
+    """Whether the program trains on a process group whenever a launcher starts several processes."""
+    return any(when(facts, call) is not When.ASKED for call in process_group_calls(facts))
+
+
+def when(facts: Facts, call: ast.Call) -> When:
+    """When `call`, which makes a process group or starts processes, runs."""
+    off = Off(facts, ranks_of(facts))
+    tests = [(test, wanted) for test, wanted in conditions(facts, call) if off.truth(test) is not wanted]
+    if not tests:
+        return When.ALWAYS
+    launched = all(_is_launched(facts, test, wanted) for test, wanted in tests)
+    return When.LAUNCHED if launched else When.ASKED
+
+
+def _is_launched(facts: Facts, test: ast.expr, wanted: bool) -> bool:
+    meaning = ranks_of(facts).of(test)
+    if meaning is not None:
+        return meaning.kind is Kind.AVAILABLE or (meaning.kind is Kind.FLAG and meaning.negated is not wanted)
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and wanted else []
+    return bool(parts) and all(_is_launched(facts, part, True) or facts.external.get(part) == "torch.cuda.is_available" for part in parts)  # type: ignore[arg-type]
+
+
+def conditions(facts: Facts, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> list[Test]:
+    """The tests under which `node` runs: those around it, and around the calls of its function where it has callers."""
+    function = facts.function(node)
+    own = list(_around(facts, node))
+    callers = [c for c in facts.callers.get(function, {}) if facts.function(c) not in seen and c is not node]  # type: ignore[call-overload]
+    if function in seen or not callers:
+        return own
+    outer = [conditions(facts, call, seen | {function}) for call in callers]
+    return [*own, *min(outer, key=len)]
+
+
+def _around(facts: Facts, node: ast.AST) -> Iterator[Test]:
+    child = node
+    for ancestor in facts.ancestors(node):
+        if isinstance(ancestor, ast.If) and child is not ancestor.test and "__name__" not in ast.unparse(ancestor.test):
+            yield ancestor.test, child not in ancestor.orelse
+        if isinstance(child, ast.stmt) and not isinstance(ancestor, ast.Module):
+            yield from _passed_by(facts, child)
+        if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+            return
+        child = ancestor
+
+
+def _passed_by(facts: Facts, statement: ast.stmt) -> Iterator[Test]:
+    """Statements of the same block above `statement` that return under a condition."""
+    for other in facts.block(statement):
+        if other is statement:
+            return
+        if isinstance(other, ast.If):
+            if _leaves(other.body):
+                yield other.test, False
+            elif _leaves_at_last(other):
+                yield other.test, True
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return bool(block) and isinstance(block[-1], ast.Return)
+
+
+def _leaves_at_last(node: ast.If) -> bool:
+    """`if a: ... elif b: ... else: return`."""
+    while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+    return _leaves(node.orelse)
 
 
 def spawns(facts: Facts) -> ast.Call | None:
     """The call with which the program always starts its own training processes."""
+    return next((call for call in training_starts(facts) if when(facts, call) is not When.ASKED), None)
+
+
+def training_starts(facts: Facts) -> Iterator[ast.Call]:
+    """Calls that start processes which train."""
     training = {facts.function(b.call) for b in facts.backwards.values()}
     for call, name in facts.external.items():
-        if name in STARTERS and not _is_optional(facts, call):
+        if name in STARTERS:
             handed = [v.node for a in (*call.args, *(k.value for k in call.keywords)) for v in facts.of(a) if isinstance(v, Function)]
             if any(f in training or _reaches(facts, f, set(facts.backwards), set()) for f in handed):
-                return call
-    return None
-
-
-def _is_optional(facts: Facts, call: ast.Call) -> bool:
-    return any(isinstance(a, ast.If) and "__name__" not in ast.unparse(a.test) for a in facts.ancestors(call))
+                yield call
 
 
 def start_of(facts: Facts, scope: Scope) -> ast.stmt | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from accel_migrate.facts.device import DeviceChoice, device_choices, in_model_class, wants_cpu
 from accel_migrate.facts.distributed import is_distributed, start_of
 from accel_migrate.facts.facts import Facts
-from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
 from accel_migrate.facts.values import Role
 from accel_migrate.source import Source
 
@@ -50,7 +50,7 @@ def possible_homes(facts: Facts) -> Iterator[Home]:
         for scope in (*makers, *_callers(facts, makers)):
             start = start_of(facts, scope)
             if start is not None:
-                yield Home(scope, start, None)
+                yield _at_start(facts, scope, start, choices)
     for choice in sorted(choices, key=lambda c: c.scope not in makers):
         yield _at_choice(facts, choice, choices)
     for scope in makers:
@@ -78,6 +78,23 @@ def _at_choice(facts: Facts, choice: DeviceChoice, choices: list[DeviceChoice]) 
     home = Home(choice.scope, choice.statement, choice, others, attribute, wants_cpu(facts, choice))
     home.earliest = _earliest(home)
     return home
+
+
+def _at_start(facts: Facts, scope: Scope, start: ast.stmt, choices: list[DeviceChoice]) -> Home:
+    """Where the script made its process group."""
+    home = Home(scope, start, None, choices)
+    wanted = [text for choice in choices if choice.scope is scope and (text := wants_cpu(facts, choice))]
+    home.cpu = wanted[0] if wanted and _is_known_before(scope, start, wanted[0]) else ""
+    home.earliest = _earliest(home)
+    return home
+
+
+def _is_known_before(scope: Scope, start: ast.stmt, text: str) -> bool:
+    """Whether the names in `text` have their values above `start`."""
+    names = {n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)}
+    arguments = {a.arg for a in parameters(scope.node)} if isinstance(scope.node, FunctionNode) else set()
+    bound = {n.id for s in scope.node.body if s.lineno < start.lineno for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # type: ignore[attr-defined]
+    return names <= arguments | bound
 
 
 def _at_maker(facts: Facts, scope: Scope, choices: list[DeviceChoice]) -> Home:

@@ -10,6 +10,7 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.builtins import Builtins
 from accel_migrate.facts.objects import Objects
+from accel_migrate.facts.starting import Starting
 from accel_migrate.facts.tensors import Tensors
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame
 
 
-class Library(Builtins, Tensors, Objects):
+class Library(Builtins, Tensors, Objects, Starting):
     """Effects of library calls, by full name."""
 
     def __init__(self, calls: Calls) -> None:

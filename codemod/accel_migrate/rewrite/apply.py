@@ -15,6 +15,7 @@ from accel_migrate.edits import (
     AddImport,
     AddParameter,
     DeleteStatement,
+    DropElse,
     Edit,
     Inner,
     InsertAfter,
@@ -142,6 +143,8 @@ class _Pass(cst.CSTTransformer):
             updated = self._import(original, updated)
         elif isinstance(original, cst.FormattedString):
             updated = adapted_string(original, updated)
+        elif isinstance(original, cst.If) and self._of(original, DropElse):
+            updated = updated.with_changes(orelse=None)
         return self._block(original, updated)
 
     def _of(self, original: cst.CSTNode, kind: type[_E]) -> list[_E]:
@@ -243,6 +246,8 @@ class _Pass(cst.CSTTransformer):
         if [item.statement for item in items] == [updated.orelse]:
             return updated
         leading = items[0].leading
+        if len(items) == 1 and isinstance(items[0].statement, cst.If) and isinstance(original.orelse.orelse, cst.If):  # type: ignore[union-attr]
+            return updated.with_changes(orelse=items[0].statement.with_changes(leading_lines=leading))
         first, *others = lines_of([indentable(item) for item in items])
         body = cst.IndentedBlock([first.with_changes(leading_lines=()), *others])
         return updated.with_changes(orelse=cst.Else(body, leading_lines=leading))
@@ -276,9 +281,9 @@ def _record(record: StatementEdits, edit: Edit) -> None:
     elif isinstance(edit, ReplaceStatement):
         record.replacement = edit
     elif isinstance(edit, DeleteStatement):
-        record.deleted = True
-    else:
-        record.unwrapped = True
+        record.deleted = edit
+    elif isinstance(edit, UnwrapStatement):
+        record.unwrapped = edit
 
 
 def _mentioned(edit: Edit) -> list[ast.AST]:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from accel_migrate.edits import InsertAfter, InsertBefore, ReplaceStatement, WrapStatements
+from accel_migrate.edits import (
+    DeleteStatement,
+    InsertAfter,
+    InsertBefore,
+    ReplaceStatement,
+    UnwrapStatement,
+    WrapStatements,
+)
 from accel_migrate.rewrite import templates
 from accel_migrate.rewrite.blocks import (
     Item,
@@ -35,8 +42,8 @@ class StatementEdits:
     before: list[InsertBefore] = field(default_factory=list)
     after: list[InsertAfter] = field(default_factory=list)
     replacement: ReplaceStatement | None = None
-    deleted: bool = False
-    unwrapped: bool = False
+    deleted: DeleteStatement | None = None
+    unwrapped: UnwrapStatement | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class BlockEditor:
         edits = self._edits.get(node, StatementEdits())
         if item.joined and self._line_lost_head:
             item = replace(item, joined=False)
-        self._line_lost_head = edits.deleted and not item.joined
+        self._line_lost_head = edits.deleted is not None and not item.joined
         if not item.joined:
             item = self._take_pending(item)
         if item.joined and self._line_ended:
@@ -100,11 +107,11 @@ class BlockEditor:
         for edit in edits.before:
             item = self._insert_before(index, edit, item)
         if edits.deleted:
-            self._delete(item)
+            self._delete(item, edits.deleted.with_comment)
         elif edits.replacement:
             self._emit(index, 1, self._replaced(edits.replacement, item))
         elif edits.unwrapped:
-            self._unwrap(index, item)
+            self._unwrap(index, item, edits.unwrapped.branch)
         else:
             self._emit(index, 1, [item])
         for after in edits.after:
@@ -154,11 +161,11 @@ class BlockEditor:
             new[0] = replace(new[0], leading=merged(blank, new[0].leading))
         self._emit(index, 2, new)
 
-    def _delete(self, item: Item) -> None:
+    def _delete(self, item: Item, with_comment: bool) -> None:
         if item.joined:
             self._keep_comment(item)
         else:
-            self._pending = item.leading
+            self._pending = split_at_comments(item.leading)[0] if with_comment else item.leading
 
     def _keep_comment(self, item: Item) -> None:
         """The comment behind `a; b` stays with `a` when `b` goes."""
@@ -177,8 +184,12 @@ class BlockEditor:
         new[0] = replace(first, leading=item.leading + first.leading)
         return _with_comment(new, item.trailing)
 
-    def _unwrap(self, index: int, item: Item) -> None:
-        body = item.statement.body  # type: ignore[union-attr]
+    def _unwrap(self, index: int, item: Item, branch: str) -> None:
+        rest = item.statement.orelse if branch == "orelse" else None  # type: ignore[union-attr]
+        if branch == "orelse" and not isinstance(rest, cst.Else):
+            self._unwrap_elif(index, item, rest)
+            return
+        body = (rest or item.statement).body  # type: ignore[union-attr]
         inner = items_of([body] if isinstance(body, cst.SimpleStatementSuite) else body.body)
         footer = tuple(getattr(body, "footer", ()))
         if inner[0].statement in self.emptied:
@@ -187,6 +198,14 @@ class BlockEditor:
         inner[0] = replace(inner[0], leading=item.leading + without_first_blanks(inner[0].leading))
         self._emit(index, 1, inner)
         self._pending = comments_only(footer) or None
+
+    def _unwrap_elif(self, index: int, item: Item, rest: cst.If | None) -> None:
+        """What follows an `if` that goes with its own branch: an `elif` becomes the `if`."""
+        if rest is None:
+            self._pending = item.leading
+        else:
+            leading = item.leading + without_first_blanks(tuple(rest.leading_lines))
+            self._emit(index, 1, [replace(item, statement=rest.with_changes(leading_lines=()), leading=leading)])
 
     def _wrap(self, nodes: Sequence[cst.CSTNode]) -> None:
         place = {node: index for index, node in enumerate(nodes)}

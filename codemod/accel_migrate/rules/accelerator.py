@@ -97,7 +97,7 @@ def _arguments(context: Context) -> str:
     if not context.distributed and "dataloader_config" not in settings:
         name, value = context.dialect.whole_batches
         settings[name] = value
-    order = ("cpu", "mixed_precision", "gradient_accumulation_steps", "split_batches", "dataloader_config")
+    order = ("cpu", "mixed_precision", "gradient_accumulation_steps", "split_batches", "dataloader_config", "kwargs_handlers")
     return ", ".join(f"{key}={settings[key]}" for key in order if key in settings)
 
 

@@ -1,0 +1,287 @@
+"""What lost its last use when processes became the accelerator's: helpers, variables, parameters, arguments, imports.
+
+Only what was used before and is not any more: code that nobody used in the first place is the author's affair.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from accel_migrate.edits import (
+    DeleteStatement,
+    DropElse,
+    DropImportIfUnused,
+    Edit,
+    RemoveArgument,
+    RemoveParameter,
+    ReplaceExpression,
+    ReplaceStatement,
+)
+from accel_migrate.facts.rank_names import LAUNCHER_ARGUMENTS
+from accel_migrate.facts.ranks import argument_name
+from accel_migrate.processes.effects import has_no_effect, is_empty, looks_only
+from accel_migrate.processes.thin import plain_returns, returned_elements, same_returns, thin_functions
+from accel_migrate.processes.uses import Uses, qualified
+from accel_migrate.project import Project
+from accel_migrate.source import Source
+
+ID = "hand-made-ddp"
+WHY = "nothing reads it any more"
+
+
+def leftovers(before: Project, after: Project) -> list[Edit]:
+    """One round of deletions in `after`."""
+    sweep = Sweep(Uses(before), Uses(after))
+    steps = (
+        sweep.empty_branches, sweep.equal_branches, sweep.empty_functions, sweep.thin, sweep.functions, sweep.arguments, sweep.variables, sweep.same_returns, sweep.plain_returns,
+        sweep.returned_elements, sweep.parameters,
+    )  # fmt: skip
+    for step in steps:
+        edits = list(step())
+        if edits:
+            return [*edits, *sweep.imports()]
+    return list(sweep.imports())
+
+
+@dataclass(eq=False)
+class Sweep:
+    """The program before and after the migration."""
+
+    before: Uses
+    after: Uses
+
+    def _source(self, node: ast.AST) -> Source:
+        return self.after.scope(node).source
+
+    def _nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+        return (n for source in self.after.sources for n in ast.walk(source.tree) if isinstance(n, kinds))
+
+    def _delete(self, statement: ast.stmt) -> DeleteStatement:
+        return DeleteStatement(source=self._source(statement), rule=ID, why=WHY, node=statement, with_comment=self._stands_alone(statement))
+
+    def _stands_alone(self, statement: ast.stmt) -> bool:
+        """Whether the comment above `statement` does not head what follows too."""
+        block = next(b for _, b in ast.iter_fields(self.after.parents[statement]) if isinstance(b, list) and statement in b)
+        place = block.index(statement)
+        return place + 1 == len(block) or block[place + 1].lineno - (statement.end_lineno or 0) > 1
+
+    # -- statements --------------------------------------------------------------------------------
+    def empty_branches(self) -> Iterator[Edit]:
+        """`if`s which lost all they had in them."""
+        known = {ast.unparse(n) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.If)}
+        for node in self._nodes(ast.If):
+            assert isinstance(node, ast.If)
+            if ast.unparse(node) in known or not has_no_effect(node.test):
+                continue
+            parent = self.after.parents[node]
+            is_elif = isinstance(parent, ast.If) and parent.orelse == [node]
+            if is_empty(node.body) and not node.orelse and not is_elif:
+                yield self._delete(node)
+            elif node.orelse and is_empty(node.orelse):
+                yield DropElse(source=self._source(node), rule=ID, why=WHY, node=node)
+            elif is_empty(node.body) and not node.orelse:
+                yield DropElse(source=self._source(node), rule=ID, why=WHY, node=parent)  # type: ignore[arg-type]
+        for node in self._nodes(ast.For):
+            assert isinstance(node, ast.For)
+            if is_empty(node.body) and not node.orelse and looks_only(node.iter) and ast.unparse(node) not in self._known_loops:
+                yield self._delete(node)
+
+    @cached_property
+    def _known_loops(self) -> set[str]:
+        return {ast.unparse(n) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.For)}
+
+    def equal_branches(self) -> Iterator[Edit]:
+        """`x if several else x`, and `y = x` under a condition where `y = x` stands above."""
+        known = {ast.unparse(n) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.IfExp | ast.If)}
+        for node in self._nodes(ast.IfExp, ast.If):
+            if ast.unparse(node) in known or not has_no_effect(node.test):  # type: ignore[attr-defined]
+                continue
+            if isinstance(node, ast.IfExp) and ast.unparse(node.body) == ast.unparse(node.orelse):
+                yield ReplaceExpression(source=self._source(node), rule=ID, why=WHY, node=node, template="{x}", parts={"x": node.orelse})
+            elif isinstance(node, ast.If) and len(node.body) == 1 and not node.orelse and self._stands_above(node, node.body[0]):
+                yield self._delete(node)
+
+    def _stands_above(self, place: ast.If, statement: ast.stmt) -> bool:
+        """Whether `statement`, a plain `y = x`, has been run right above `place`, and neither name has changed since."""
+        if not isinstance(statement, ast.Assign) or not all(isinstance(n, ast.Name) for n in (*statement.targets, statement.value)):
+            return False
+        names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+        block = next(b for _, b in ast.iter_fields(self.after.parents[place]) if isinstance(b, list) and place in b)
+        for other in reversed(block[: block.index(place)]):
+            if ast.unparse(other) == ast.unparse(statement):
+                return True
+            if any(isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Store) for n in ast.walk(other)):
+                return False
+        return False
+
+    def empty_functions(self) -> Iterator[Edit]:
+        """Calls of functions that do nothing any more."""
+        full = {(str(s.path), n.name) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.FunctionDef) and not is_empty(n.body)}
+        empty = {
+            n.name for n in self._nodes(ast.FunctionDef)
+            if is_empty(n.body) and (str(self._source(n).path), n.name) in full and self._is_plain(n)  # type: ignore[attr-defined]
+        }  # fmt: skip
+        for node in self._nodes(ast.Expr) if empty else ():
+            call = node.value  # type: ignore[attr-defined]
+            if isinstance(call, ast.Call) and _called_name(call) in empty and all(has_no_effect(a) for a in [*call.args, *(k.value for k in call.keywords)]):
+                yield self._delete(node)  # type: ignore[arg-type]
+
+    def _is_plain(self, node: ast.AST) -> bool:
+        """Whether `node` is a function without decorators whose name no other definition has."""
+        same = [n for n in self._nodes(ast.FunctionDef, ast.ClassDef) if n.name == node.name]  # type: ignore[attr-defined]
+        return len(same) == 1 and not node.decorator_list  # type: ignore[attr-defined]
+
+    def thin(self) -> Iterator[Edit]:
+        return thin_functions(self.before, self.after)
+
+    def same_returns(self) -> Iterator[Edit]:
+        return same_returns(self.before, self.after)
+
+    def plain_returns(self) -> Iterator[Edit]:
+        return plain_returns(self.before, self.after)
+
+    def returned_elements(self) -> Iterator[Edit]:
+        return returned_elements(self.before, self.after)
+
+    def functions(self) -> Iterator[Edit]:
+        for node in self._nodes(ast.FunctionDef):
+            assert isinstance(node, ast.FunctionDef)
+            if self.after.scope(node).is_class or not self._is_plain(node):
+                continue
+            if self.before.reads_of_function(node.name) and all(self._is_inside(r, node) for r in self.after.reads_of_function(node.name)):
+                yield self._delete(node)
+
+    def _is_inside(self, node: ast.AST, function: ast.AST) -> bool:
+        current = node
+        while current in self.after.parents:
+            current = self.after.parents[current]
+            if current is function:
+                return True
+        return False
+
+    def arguments(self) -> Iterator[Edit]:
+        """Command line arguments."""
+        if self._reads_all_arguments():
+            return
+        for node in self._nodes(ast.Expr):
+            call = node.value  # type: ignore[attr-defined]
+            name = argument_name(call) if isinstance(call, ast.Call) else ""
+            if name and (self.before.attributes.get(name) or name in LAUNCHER_ARGUMENTS) and not self.after.attributes.get(name):
+                yield self._delete(node)  # type: ignore[arg-type]
+
+    def _reads_all_arguments(self) -> bool:
+        """Whether the arguments are handed on as a mapping: `Trainer(**vars(args))`."""
+        for node in self._nodes(ast.Call):
+            parent = self.after.parents[node]
+            if _called_name(node) == "vars" and ((isinstance(parent, ast.keyword) and parent.arg is None) or isinstance(parent, ast.Subscript)):  # type: ignore[arg-type]
+                return True
+        return False
+
+    def variables(self) -> Iterator[Edit]:
+        for node in self._nodes(ast.Assign, ast.AnnAssign, ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]  # type: ignore[attr-defined]
+            value: ast.expr | None = node.value  # type: ignore[attr-defined]
+            if len(targets) != 1 or value is None:
+                continue
+            if isinstance(targets[0], ast.Tuple) and isinstance(value, ast.Tuple) and len(targets[0].elts) == len(value.elts):
+                yield from self._elements(node, targets[0], value)  # type: ignore[arg-type]
+            elif ast.unparse(targets[0]) == ast.unparse(value) and isinstance(node, ast.Assign):
+                yield self._delete(node)
+            elif self._lost(targets[0]) and has_no_effect(value):
+                yield self._delete(node)  # type: ignore[arg-type]
+
+    def _elements(self, node: ast.stmt, targets: ast.Tuple, values: ast.Tuple) -> Iterator[Edit]:
+        pairs = list(zip(targets.elts, values.elts, strict=True))
+        kept = [(t, v) for t, v in pairs if not (self._lost(t) and has_no_effect(v))]
+        if len(kept) == len(pairs):
+            return
+        if not kept:
+            yield self._delete(node)
+            return
+        parts: dict[str, ast.AST] = {f"t{i}": t for i, (t, _) in enumerate(kept)} | {f"v{i}": v for i, (_, v) in enumerate(kept)}
+        left, right = (", ".join(f"{{{letter}{i}}}" for i in range(len(kept))) for letter in "tv")
+        yield ReplaceStatement(source=self._source(node), rule=ID, why=WHY, node=node, template=f"{left} = {right}", parts=parts)
+
+    def _lost(self, target: ast.expr) -> bool:
+        """Whether the variable or attribute was read before, and is not any more."""
+        if isinstance(target, ast.Attribute):
+            return bool(self.before.attributes.get(target.attr)) and not self.after.attributes.get(target.attr)
+        if not isinstance(target, ast.Name):
+            return False
+        if target.id in self.after.scope(target).outer:
+            return False
+        variable = self.after.variable(target)
+        read = bool(self.before.variables.get(variable))
+        if not variable[1]:
+            return read and not self.after.reads_of_function(target.id)
+        return read and not self.after.variables.get(variable)
+
+    # -- parameters --------------------------------------------------------------------------------
+    def parameters(self) -> Iterator[Edit]:
+        for node in self._nodes(ast.FunctionDef):
+            assert isinstance(node, ast.FunctionDef)
+            calls = self._calls(node)
+            if calls is None:
+                continue
+            for parameter in node.args.args:
+                if self._parameter_lost(node, parameter):
+                    given = [_given(call, node, parameter, self._is_method(node)) for call in calls]
+                    if all(g is None or has_no_effect(g) for g in given):
+                        yield RemoveParameter(source=self._source(node), rule=ID, why=WHY, node=node, parameter=parameter)
+                        for call, argument in zip(calls, given, strict=True):
+                            if argument is not None:
+                                yield RemoveArgument(source=self._source(call), rule=ID, why=WHY, node=call, argument=argument)
+
+    def _parameter_lost(self, function: ast.FunctionDef, parameter: ast.arg) -> bool:
+        if parameter.arg == "self" or parameter is (function.args.args[0] if self._is_method(function) else None):
+            return False
+        variable = (str(self._source(function).path), qualified(self.after.scopes[function]), parameter.arg)
+        return bool(self.before.variables.get(variable)) and not self.after.variables.get(variable)
+
+    def _is_method(self, function: ast.FunctionDef) -> bool:
+        return self.after.scope(function).is_class
+
+    def _calls(self, function: ast.FunctionDef) -> list[ast.Call] | None:
+        """All calls of `function`; None where some use of it is no plain call."""
+        name = function.name
+        if self._is_method(function):
+            if name != "__init__":
+                return None
+            cls = self.after.parents[function]
+            assert isinstance(cls, ast.ClassDef)
+            name = cls.name
+            if not self._is_plain(cls):
+                return None
+        elif not self._is_plain(function):
+            return None
+        reads = self.after.reads_of_function(name)
+        calls = [self.after.parents.get(r) for r in reads]
+        plain = [c for c, r in zip(calls, reads, strict=True) if isinstance(c, ast.Call) and c.func is r and not any(isinstance(a, ast.Starred) for a in c.args)]
+        named = [c for c in plain if all(k.arg is not None for k in c.keywords)]
+        return named if named and len(named) == len(reads) else None
+
+    def imports(self) -> Iterator[Edit]:
+        for source in self.before.sources:
+            current = next(s for s in self.after.sources if s.path == source.path)
+            read = {name for (path, _, name) in self.before.variables if path == str(source.path)}
+            still = {name for (path, _, name), reads in self.after.variables.items() if path == str(source.path) and reads}
+            brought = _imported(current) - _imported(source)
+            for name in sorted(_imported(current) & ((read | brought) - still)):
+                yield DropImportIfUnused(source=current, rule=ID, name=name)
+
+
+def _imported(source: Source) -> set[str]:
+    return {(a.asname or a.name).split(".")[0] for n in ast.walk(source.tree) if isinstance(n, ast.Import | ast.ImportFrom) for a in n.names}
+
+
+def _called_name(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _given(call: ast.Call, function: ast.FunctionDef, parameter: ast.arg, bound: bool) -> ast.expr | None:
+    keyword = next((k.value for k in call.keywords if k.arg == parameter.arg), None)
+    place = function.args.args.index(parameter) - bound
+    return keyword or (call.args[place] if place < len(call.args) else None)

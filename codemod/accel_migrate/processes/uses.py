@@ -1,0 +1,91 @@
+"""Where names are read in a program, by text alone: enough to see what lost its last use."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from accel_migrate.facts.scopes import Scope, build_scopes
+from accel_migrate.project import Project
+from accel_migrate.source import Source
+
+Variable = tuple[str, str, str]
+"""File, dotted name of the function or class that binds it, name."""
+
+
+@dataclass(eq=False)
+class Uses:
+    """Reads of the variables and attributes of a program."""
+
+    project: Project
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    variables: dict[Variable, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
+    attributes: dict[str, list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
+    """Attribute reads, and strings that are names (`getattr(args, "rank")`, `"Trainer"` in `__all__`)."""
+    names: dict[str, list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
+    """Every read of a name, imports from other modules of the program included."""
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        return list(dict.fromkeys([self.project.entry, *self.project.sources.values()]))
+
+    def __post_init__(self) -> None:
+        for source in self.sources:
+            self.scopes.update(build_scopes(source))
+            for node in ast.walk(source.tree):
+                for child in ast.iter_child_nodes(node):
+                    self.parents[child] = node
+        for source in self.sources:
+            for node in ast.walk(source.tree):
+                self._note(node, source)
+
+    def _note(self, node: ast.AST, source: Source) -> None:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            self.variables[self.variable(node)].append(node)
+            self.names[node.id].append(node)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            self.attributes[node.attr].append(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier() and not self._is_address(node):
+            self.attributes[node.value].append(node)
+
+    def _is_address(self, node: ast.Constant) -> bool:
+        """Whether the string names an argument or a variable of the environment, and not an attribute."""
+        parent = self.parents.get(node)
+        declared = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "add_argument"
+        return declared or isinstance(parent, ast.Subscript) or (isinstance(parent, ast.keyword) and parent.arg in {"dest", "help", "metavar"})
+
+    def variable(self, node: ast.Name | ast.arg) -> Variable:
+        scope = self.scope(node)
+        name = node.id if isinstance(node, ast.Name) else node.arg
+        owner = scope.owner(name) or scope.module
+        return str(owner.source.path), qualified(owner), name
+
+    def scope(self, node: ast.AST) -> Scope:
+        current = node
+        while current in self.parents:
+            current = self.parents[current]
+            if current in self.scopes:
+                return self.scopes[current]
+        return self.scopes[current]
+
+    def reads_of_function(self, name: str) -> list[ast.AST]:
+        """Reads that may mean a function or class called `name`, wherever it is defined."""
+        return [*self.names.get(name, ()), *(n for n in self.attributes.get(name, ()) if not _is_the_accelerators(n))]
+
+
+def _is_the_accelerators(node: ast.AST) -> bool:
+    """Whether `node` reads an attribute of the accelerator, and not a function of that name in a module."""
+    base = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
+    return base.rpartition(".")[2] in {"accelerator", "PartialState()"}
+
+
+def qualified(scope: Scope) -> str:
+    parts: list[str] = []
+    current: Scope | None = scope
+    while current is not None and current.parent is not None:
+        parts.append(getattr(current.node, "name", "<lambda>"))
+        current = current.parent
+    return ".".join(reversed(parts))
