@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,6 +54,30 @@ def test_a_process_that_dies_takes_no_other_program_with_it(
     assert err.count("\n") == 1
     changed = {path.name for path in root.iterdir() if "accelerator" in path.read_text()}
     assert changed == {f"train{i}.py" for i in range(6) if i != 2}
+
+
+SLOW = """
+import time, sys
+from accel_migrate.command.cli import main
+def slow(project, options):
+    sys.stdout.write("working\\n"); sys.stdout.flush()
+    time.sleep(60)
+sys.exit(main([".", "--jobs", "2"], migrate=slow))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the workers inherit the pipeline of this test by fork")
+def test_an_interrupt_ends_all_processes_with_one_line(files: Files) -> None:
+    root = programs(files)
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW], cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline().startswith("working")
+    os.killpg(child.pid, signal.SIGINT)
+    _, err = child.communicate(timeout=30)
+    assert (child.returncode, err) == (130, "accel-migrate: interrupted\n")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "two", "1.5"])

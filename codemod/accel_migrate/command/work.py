@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -80,6 +81,7 @@ def _context() -> BaseContext:
 def _start(job: Job) -> None:
     global _job
     _job = job
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all: this process says nothing of it
 
 
 def _work(project: Project) -> Outcome | str:
