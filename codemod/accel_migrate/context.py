@@ -86,6 +86,22 @@ class Context:
         except Unreachable:
             return self.say_anywhere(template, node, rule)
 
+    def say_or_import(self, template: str, node: ast.AST, rule: str) -> tuple[str, list[Edit]]:
+        """Like `say`; in models, and where the accelerator cannot be had, with the runtime's function of that name.
+
+        Raises:
+            Unreachable: the dialect has no such functions.
+        """
+        try:
+            if self.in_model(node) and self.dialect.functions:
+                raise Unreachable
+            return self.say(template, node), []
+        except Unreachable:
+            if not self.dialect.functions:
+                raise
+            bare = template.replace(f"{ACCELERATOR}.", "")
+            return bare, [AddImport(source=self.source(node), rule=rule, module=self.dialect.module, names=(bare.partition("(")[0],))]
+
     def replace(self, rule: str, node: ast.expr, template: str, why: str = "", **parts: ast.AST | Inner) -> ReplaceExpression:
         return ReplaceExpression(source=self.source(node), rule=rule, why=why, node=node, template=template, parts=parts)
 

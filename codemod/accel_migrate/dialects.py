@@ -25,6 +25,8 @@ class Dialect:
     backward_weighted: str
     draws: bool
     """Whether batch-shaped random draws can be made per global batch."""
+    functions: bool
+    """Whether the accelerator's reductions and draws are functions of the module, too."""
     exact: bool
     """Whether N processes give the numbers of one, uneven batches included."""
     wraps: bool
@@ -54,6 +56,7 @@ BUNDLED = Dialect(
     backward_sum='@accelerator@.backward({x}, reduction="sum")',
     backward_weighted="@accelerator@.backward({x}, weight={w})",
     draws=True,
+    functions=True,
     exact=True,
     wraps=False,
     scales_on_cpu=True,
@@ -73,6 +76,7 @@ HUGGING_FACE = Dialect(
     backward_sum="@accelerator@.backward({x} * @accelerator@.num_processes)",
     backward_weighted="@accelerator@.backward({x})",
     draws=False,
+    functions=False,
     exact=False,
     wraps=True,
     scales_on_cpu=False,

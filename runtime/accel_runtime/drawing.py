@@ -22,14 +22,45 @@ def draw_rows(world: World, tracker: Tracker, factory: Callable[..., Any], *args
     The batch size is dimension 0 of a tensor argument, the first entry of a size given as a tuple or as `size=`, or the
     first integer (the last one for NumPy's distributions). Where it is no live batch's, the call is made as it stands.
     """
+    if world.size == 1:
+        return factory(*args, **kwargs)
+    owner = getattr(factory, "__self__", None)
+    if isinstance(owner, torch.Tensor):
+        return _draw_by_method(world, tracker, owner, factory.__name__, args, kwargs)
+    if _draws_inside(factory, args, kwargs):
+        from .drawing_inside import draw_inside
+
+        with _shared_stream(world, [], {"device": world.device}):
+            return draw_inside(world, tracker, factory, args, kwargs)
     place, rows = _find_rows(factory, args, kwargs)
-    share = None if rows is None or world.size == 1 else tracker.sized(rows)
+    share = None if rows is None else tracker.sized(rows)
     if share is None:
         return factory(*args, **kwargs)
     args, kwargs = _widen_all(place, share, args, kwargs)
     with _shared_stream(world, args, kwargs):
         drawn = factory(*args, **kwargs)
     return _order_of(drawn, share) if factory is torch.randperm else drawn[share.start : share.stop]
+
+
+def _draws_inside(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the factory makes more of its arguments than numbers: a distribution's sample, a softmax with gradients.
+
+    So do rejection samplers, which use as many random numbers as the rates of all rows ask for.
+    """
+    sampler = getattr(factory, "__name__", "") in ("sample", "rsample") and isinstance(getattr(factory, "__self__", None), torch.distributions.Distribution)
+    given = (*args, *kwargs.values())
+    return sampler or factory in (torch.poisson, torch.binomial) or any(isinstance(v, torch.Tensor) and v.requires_grad for v in given)
+
+
+def _draw_by_method(world: World, tracker: Tracker, tensor: torch.Tensor, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`tensor.name(*args)`: a draw for each row of `tensor`, or into them."""
+    share = tracker.sized(tensor.shape[0]) if tensor.ndim else None
+    if share is None:
+        return getattr(tensor, name)(*args, **kwargs)
+    whole = _widen_tensor(tensor, share)
+    with _shared_stream(world, [tensor], kwargs):
+        rows = getattr(whole, name)(*args, **kwargs)[share.start : share.stop]
+    return tensor.copy_(rows) if name.endswith("_") else rows
 
 
 def _find_rows(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int | str | None, int | None]:

@@ -65,6 +65,14 @@ OUTLIVING = {
         "meter.update(loss.item())",
         {"loss"},
     ),
+    "a running mean": ("center = torch.zeros(2)", "center = 0.9 * center + 0.1 * out.detach().mean(0)", {"out.detach().mean(0)"}),
+    "a running mean by a variable": ("center = torch.zeros(2)", "m = out.mean(0)\ncenter = center * 0.9 + m * 0.1", {"m"}),
+    "a running mean in place": ("center = torch.zeros(2)", "center.mul_(0.9).add_(out.mean(0), alpha=0.1)", {"out.mean(0)"}),
+    "a sum in place": ("total = torch.zeros(())", "total.add_(loss.detach())", {"loss.detach()"}),
+    "a sum anew": ("total = 0", "total = total + loss.detach()", {"loss.detach()"}),
+    "an average by lerp": ("center = torch.zeros(2)", "center.lerp_(out.mean(0), 0.1)", {"out.mean(0)"}),
+    "a figure in a dict call": ("kept = []", "kept.append(dict(loss=loss.detach()))", {"loss.detach()"}),
+    "a queue": ("queue = torch.zeros(2, 64)\nstart = 0", "end = start + len(x)\nqueue[:, start:end] = out.detach().T", {"out.detach().T", "len(x)"}),
     "a weighted sum": ("total = 0.0", "total += loss.item() * len(x)", {"loss", "loss.item() * len(x)"}),
 }
 
@@ -97,3 +105,14 @@ def test_what_is_global_after_a_gather_is_not_converted_again() -> None:
 def test_an_evaluation_loss_is_converted_where_the_model_computes_it() -> None:
     text = script("class Net(nn.Module):\n    def forward(self, x, y):\n        return F.cross_entropy(x, y)\nnet = Net()\nfor x, y in loader:\n    print(net(x, y).item())")
     assert converted(text) == {"net(x, y)"}
+
+
+PER_BATCH = {
+    "a loss in two parts": "total = loss.detach()\ntotal = total + out.detach().mean()",
+    "rows in place": "noisy = x.clone()\nnoisy.add_(x.mean(), alpha=0)",
+}
+
+
+@pytest.mark.parametrize("code", PER_BATCH.values(), ids=PER_BATCH)
+def test_what_starts_anew_with_each_batch_stays_local(code: str) -> None:
+    assert not converted(in_step(code)) & {"loss.detach()", "out.detach().mean()", "x.mean()"}

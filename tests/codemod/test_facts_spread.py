@@ -26,6 +26,8 @@ UNKNOWN = {
     "what an unknown function makes of a number": "«something(3)»",
     "a dict of settings": "settings = {'lr': 0.1}\n«settings['lr']»",
     "a figure after item()": "figure = loss.item()\n«figure»",
+    "the first dimension of transposed rows": "«out.t().shape[0]»",
+    "the size of a stack": "«torch.stack([x, x]).size(0)»",
 }
 SHARDS = {
     "the inputs": "«x»",
@@ -48,6 +50,12 @@ SHARDS = {
     "rows in another type": "«y.float()»",
     "rows from a function of the project": "def double(t):\n    return t * 2\n«double(x)»",
     "rows of one of two branches": "z = x if flag else y\n«z»",
+    "a mean over a stack of rows": "«torch.stack([out, out]).mean(0)»",
+    "a mean of transposed rows": "«out.T.mean(0)»",
+    "a mean along a dimension put in front": "«x.unsqueeze(0).mean(0)»",
+    "a sum over time of rows in the second dimension": "«x.view(4, len(x), 2).sum(0)»",
+    "the hardest classes": "«out.topk(1, dim=1)[0]»",
+    "a product for each row": "«torch.einsum('bi,bi->b', out, out)»",
 }
 MEANS = {
     "a loss of the library": "«loss»",
@@ -68,6 +76,8 @@ MEANS = {
     "a detached mean": "«loss.detach()»",
     "the mean of losses for each row": "«F.mse_loss(out, out, reduction='none').mean()»",
     "a loss module of the library": "criterion = nn.CrossEntropyLoss()\n«criterion(out, y)»",
+    "a mean of the rows, multiplied": "«out.mean(0) @ torch.eye(2)»",
+    "a mean over the columns of transposed rows": "«out.T.mean(1)»",
 }
 SUMS = {
     "a sum of the rows that a mask chooses": "mask = (y != 0) & (x[:, 0] > 0)\n«out[mask].sum()»",
@@ -78,6 +88,10 @@ SUMS = {
     "hits counted": "«(out.argmax(1) == y).sum()»",
     "a mean times the number of rows": "«loss * len(x)»",
     "a mean times the size": "«loss * x.size(0)»",
+    "a product that sums over the rows": "«out.T @ out»",
+    "the same by a method": "«out.t().mm(out)»",
+    "the same by einsum": "«torch.einsum('bi,bj->ij', out, out)»",
+    "a product of two columns": "«torch.dot(out[:, 0], out[:, 1])»",
 }
 COUNTS = {
     "the length of a batch": "«len(x)»",

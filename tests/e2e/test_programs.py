@@ -5,10 +5,13 @@
 | adversarial | gradients with respect to inputs, by sign and by size, a gradient given for each row |
 | autoencoder | `use_gpu` branches and conditional moves, `Variable`, the last batch's loss and pictures after the loop |
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
+| centre | a running centre, a queue of keys and an averaged teacher, in modules without gradients |
+| codebook | running counts and sums of a codebook, kept by a module in its own file; dict(...) of figures |
 | comprehensions | outputs, rows and figures kept by comprehensions over a loader |
 | device_loader | a loader wrapped to move its batches, steps as methods of the model, their results kept in dicts |
 | distillation | two trainings in a row by functions that make their own optimizers |
 | drawn_by_next | batches taken by `next` in a loop over steps, a new iterator when one ends |
+| drawn_inside | samples of distributions, draws in place, weights from the losses of the batch, tensors that sum up in place |
 | early_stopping | `print` as a default argument, index samplers, the best checkpoint loaded again |
 | ema_class | an averaged copy in a module of its own, a custom loss, a warm-up schedule by lambda, a running loss |
 | filled | arrays filled by a running pointer and by the samples' index |
@@ -24,8 +27,8 @@
 | segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |
 | single_rows | single rows and elements of batch and output, printed |
 | step_tuples | a step that returns loss and number of rows, collected by `zip(*[...])`, a metric scheduler, early stopping |
-| trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
 | time_budget | a loop that ends by the clock or by a signal, a log every so many seconds |
+| trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
 | transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |
 | wgan_class | a trainer class that chooses its device, loaders from outside, `next` in a while loop |
 | wgan_gp | NumPy noise with the size of the batch, gradient penalty, critic steps, rows saved |

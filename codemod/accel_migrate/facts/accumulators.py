@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.values import (
-    UNKNOWN,
     Box,
     Literal,
     Made,
@@ -27,7 +26,7 @@ class Accumulators:
         """The value of the target after `target op= value`."""
         per_batch = isinstance(node.target, ast.Name) and self._is_per_batch(node.target.id, frame)
         if not locals_of(old) and locals_of(new) and not per_batch and not self._feeds_backward(node.target, frame):
-            self.convert(node.value, new, frame, "collect")
+            self.convert(node.value, new, frame, "state" if isinstance(node.target, ast.Attribute) else "collect")
             return frozenset(v for v in old if not isinstance(v, Literal))
         return ops.combine(node.op, old, new, node.value) | frozenset(v for v in old | new if isinstance(v, Made | Box))
 
@@ -37,7 +36,7 @@ class Accumulators:
         loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
         if loop is None or frame.scope is not loop.scope:
             return loop is not None
-        stores = [n for n in ast.walk(loop.node) if isinstance(n, ast.Assign | ast.AnnAssign | ast.For)]
+        stores = [n for n in ast.walk(loop.node) if isinstance(n, ast.AnnAssign | ast.For) or (isinstance(n, ast.Assign) and not reads(n.value, name))]
         targets = [t for s in stores for t in (s.targets if isinstance(s, ast.Assign) else [s.target])]
         return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for t in targets for n in ast.walk(t))
 
@@ -48,13 +47,13 @@ class Accumulators:
             return
         if isinstance(target.value, ast.Name) and self._is_per_batch(target.value.id, frame):
             return
-        index = [target.slice.lower, target.slice.upper] if isinstance(target.slice, ast.Slice) else [target.slice]
-        for node in index:
-            place = self.eval(node, frame) if node is not None else UNKNOWN
-            if node is not None and ops.spreads(place) & {Spread.COUNT, Spread.SHARD}:
-                self.convert(node, place, frame, "collect")
-        if ops.spreads(values) == {Spread.SHARD}:
-            self.convert(statement.value, values, frame, "collect")
+        how = "state" if isinstance(target.value, ast.Attribute) else "collect"
+        for node in indices(target.slice):
+            place = self.eval(node, frame)
+            if ops.spreads(place) & {Spread.COUNT, Spread.SHARD}:
+                self.convert_leaves(node, frame, how)
+        if ops.spreads(values) == {Spread.SHARD} or not any(v.grad for v in locals_of(values)):
+            self.convert_leaves(statement.value, frame, how)
 
     def made_per_batch(self, site: ast.AST) -> bool:
         """Whether the container written at `site` starts anew with every batch."""
@@ -67,3 +66,15 @@ class Accumulators:
         text = ast.unparse(target)
         return any(b.scope is frame.scope and text in {ast.unparse(n) for n in ast.walk(b.loss) if isinstance(n, ast.Name | ast.Attribute)}
                    for b in self.facts.backwards.values())  # fmt: skip
+
+
+def indices(index: ast.expr) -> list[ast.expr]:
+    """The expressions of `i`, `i:j` and `:, i:j`."""
+    entries = index.elts if isinstance(index, ast.Tuple) else [index]
+    bounds = [b for e in entries for b in ((e.lower, e.upper) if isinstance(e, ast.Slice) else (e,))]
+    return [b for b in bounds if b is not None]
+
+
+def reads(value: ast.expr, name: str) -> bool:
+    """Whether `value` reads the variable `name`."""
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(value))

@@ -12,6 +12,8 @@ from accel_migrate.facts.values import Local
 
 ANYWHERE = -1
 """The axis of rows that a reshape has spread, or of values that disagree."""
+ROWS = "rows"
+"""Stands for the number of rows among the arguments of a shape operation."""
 AFTER = {"norm": 1, "renorm": 1, "topk": 1, "kthvalue": 1, "quantile": 1, "nanquantile": 1, "roll": 1}
 """Arguments that stand before the dimension."""
 SHAPING = {"flatten", "mT", "permute", "ravel", "reshape", "squeeze", "swapaxes", "swapdims", "t", "T", "transpose", "unsqueeze", "view"}
@@ -28,6 +30,13 @@ def covers(rows: Local, dims: Sequence[object] | None) -> bool:
     """Whether a reduction over `dims` (None: all) runs over the rows."""
     axis = max(rows.axis, 0)
     return dims is None or axis in {position(dim, rows.rank) for dim in dims}
+
+
+def compares_rows(rows: Local, dims: Sequence[object] | None) -> bool:
+    """Whether a selection along `dims` (None: the last dimension) compares the rows with each other."""
+    if dims is None or list(dims) == [-1]:
+        return rows.rank == 1 or (rows.rank is None and rows.per_row)
+    return covers(rows, dims)
 
 
 def without(rows: Local, dims: Sequence[object], keeps: bool) -> Local:
@@ -52,6 +61,8 @@ def shaped(name: str, rows: Local, numbers: Sequence[object]) -> Local:
         return replace(rows, axis=order.index(rows.axis), rank=len(order)) if rows.axis in order else rows
     if name in {"unsqueeze", "squeeze"}:
         return _resized(rows, 1 if name == "unsqueeze" else -1, numbers)
+    if name in {"view", "reshape"} and ROWS in numbers:
+        return replace(rows, axis=numbers.index(ROWS), rank=len(numbers))
     if name in {"view", "reshape"} and rows.axis == 0:
         return replace(rows, rank=len(numbers) if numbers and not any(isinstance(n, str) for n in numbers[:1]) else None)
     if name in {"flatten", "ravel"} and not numbers:

@@ -57,6 +57,8 @@ class Builtins:
         return values.union(*sources)
 
     def f_len(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if any(v.reduced is not None for v in locals_of(args.get(0, ""))):
+            return args.get(0, "")  # as many as the classes that occur in all rows
         return ops.row_count(args.get(0, "")) if Spread.SHARD in ops.spreads(args.get(0, "")) else UNKNOWN
 
     def f_float(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
@@ -110,6 +112,16 @@ class Builtins:
         return UNKNOWN
 
     f_repr = f_format = f_str
+
+    def f_dict(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """`dict(loss=loss)` holds what a dict display would."""
+        box = self.evaluator.box(node)
+        for values in args.positional:
+            for inner in values:
+                self.evaluator._copy_box(inner, box)
+        for key, values in args.keywords.items():
+            self.machine.write_heap(box, key, self.evaluator._converted_if_kept(args.keyword_nodes[key], values, frame))
+        return frozenset({box})
 
     def f_list(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         values = args.get(0, "")

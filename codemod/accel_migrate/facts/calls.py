@@ -266,6 +266,8 @@ class Calls:
         if base and not any(isinstance(v, Ref) for v in base):
             old, _ = self.facts.methods.get(node, (UNKNOWN, func.attr))
             self.facts.methods[node] = (old | base, func.attr)
+        if self.evaluator.changed_in_place(node, func, args, frame):
+            return frozenset(v for v in base if not isinstance(v, Local))
         found: set[Value] = set()
         tensors = frozenset(locals_of(base))
         if tensors or not base:

@@ -86,6 +86,13 @@ RANDOM_DRAWS = {
     "numpy.random.random_sample", "numpy.random.normal", "numpy.random.uniform", "numpy.random.randint", "numpy.random.beta",
 }  # fmt: skip
 RANDOM_LIKES = {"torch.randn_like", "torch.rand_like", "torch.randint_like"}
+ROW_DRAWS = {"torch.bernoulli", "torch.multinomial", "torch.normal", "torch.poisson", "torch.binomial", "torch.nn.functional.gumbel_softmax"}
+"""Functions that draw for each row of a tensor they are given."""
+METHOD_DRAWS = {
+    "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_", "random_", "rsample",
+    "sample", "uniform_",
+}  # fmt: skip
+"""Methods of tensors and distributions that draw for each row."""
 BATCH_PERMUTATIONS = {"torch.randperm", "numpy.random.permutation"}
 
 REDUCED_LOSSES = {
@@ -97,12 +104,26 @@ REDUCED_LOSSES = {
 CLASS_WEIGHTED_LOSSES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"}
 
 ROW_REDUCTIONS = {"mean": "mean", "sum": "sum", "nanmean": "mean", "nansum": "sum", "count_nonzero": "sum"}
-OTHER_REDUCTIONS = {"max", "min", "amax", "amin", "any", "all", "median", "std", "var", "norm", "prod", "logsumexp", "argmax", "argmin"}
+OTHER_REDUCTIONS = {
+    "all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max", "median", "min", "nanmedian", "nanquantile", "norm", "prod",
+    "quantile", "std", "unique", "var",
+}  # fmt: skip
+SELECTIONS = {"argsort", "kthvalue", "msort", "sort", "topk"}
+"""They compare along the last dimension unless told otherwise."""
 PRODUCTS = {"mm", "matmul", "__matmul__"}
 """Methods that multiply matrices."""
 SCALAR_PRODUCTS = {"dot", "inner", "vdot"}
 TENSOR_PRODUCTS = {f"{package}.{name}" for package in ("torch", "torch.linalg", "numpy") for name in {*PRODUCTS, *SCALAR_PRODUCTS}}
 ROW_COUPLING = {"cdist", "corrcoef", "cov", "pairwise_distance"}
+
+IN_PLACE_AT = {"index_add_", "index_copy_", "scatter_add_", "scatter_"}
+"""Methods that write rows to given places."""
+IN_PLACE = {
+    "add_", "addcdiv_", "addcmul_", "clamp_", "copy_", "div_", "fill_", "lerp_", "mul_", "sub_", "zero_", *IN_PLACE_AT,
+}  # fmt: skip
+"""Methods that change a tensor and give it back."""
+PARAMETER_MAKERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
+DETACHING = {"data", "detach", "detach_"}
 
 FINITENESS = {"isnan", "isinf", "isfinite"}
 HOST_CONVERSIONS = {"numpy", "tolist"}

@@ -64,8 +64,7 @@ class Containers:
     def keep_results(self, values: Values) -> None:
         """Tuples and dicts of figures of a batch outlive it: the figures are converted where the containers are written."""
         for site in (v.site for v in values if isinstance(v, Box)):
-            nodes = site.values if isinstance(site, ast.Dict) else site.elts if isinstance(site, ast.Tuple | ast.List) else []
-            for node in nodes:
+            for node in _written(site):
                 if self._is_figure(self.facts.of(node)) and node not in self.machine.kept:
                     self.machine.kept.add(node)
                     self.machine.changed = True
@@ -201,3 +200,12 @@ class Containers:
             if isinstance(value, Box):
                 found |= self._all_elements(value)
         return frozenset(found)
+
+
+def _written(site: ast.AST) -> list[ast.expr]:
+    """The values that stand in the container written at `site`."""
+    if isinstance(site, ast.Dict):
+        return site.values
+    if isinstance(site, ast.Call):
+        return [k.value for k in site.keywords if k.arg is not None]
+    return site.elts if isinstance(site, ast.Tuple | ast.List) else []

@@ -13,6 +13,7 @@ from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
 from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.members import Members
+from accel_migrate.facts.states import States
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Comprehensions, Accumulators):
+class Evaluator(Members, Containers, Comprehensions, Accumulators, States):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:
@@ -48,7 +49,7 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators):
             return UNKNOWN
         from accel_migrate.facts.machine import limited
 
-        values = limited(values)
+        values = limited(ops.without_grad(values) if self.machine.no_grad else values)
         old = self.facts.values.get(node)
         self.facts.values[node] = values if old is None else limited(old | values)
         return values
@@ -104,6 +105,9 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators):
         for number, values, rows in ((node.right, right, left), (node.left, left, right)):
             if Spread.SHARD in ops.spreads(rows) and ops.spreads(values) and ops.spreads(values) <= {Spread.COUNT, Spread.RATE}:
                 self.convert(number, values, frame, "count")  # `(losses / len(x)).sum()` divides by the global batch
+        for figure, values, rows in ((node.right, right, left), (node.left, left, right)):
+            if Spread.SHARD in ops.spreads(rows) and ops.statistic(values):
+                self.convert(figure, values, frame, "statistic")  # `(x - x.mean(0)) / x.std(0)`: each row meets all of them
         objects = frozenset(v for v in left | right if isinstance(v, Made | Box) and not self._is_device(v))
         return ops.combine(node.op, left, right, node.right) | (objects if isinstance(node.op, ast.Add) else UNKNOWN)
 
@@ -123,6 +127,9 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators):
     def on_Compare(self, node: ast.Compare, frame: Frame) -> Values:
         values = [self.eval(operand, frame) for operand in (node.left, *node.comparators)]
         if any(Spread.SHARD in ops.spreads(v) for v in values):
+            for operand, value in zip((node.left, *node.comparators), values, strict=True):
+                if ops.statistic(ops.without_grad(value)):
+                    self.convert(operand, value, frame, "statistic")
             return ops.local(Spread.SHARD, *values, truth=True)
         if not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
             for operand, value in zip((node.left, *node.comparators), values, strict=True):

@@ -43,6 +43,8 @@ class Library(Builtins, Tensors, Objects, Starting):
             return args.get(0, "module")
         if name in catalog.DEEP_COPIES:
             return frozenset(self.copied(value, node) for value in args.get(0, "x"))
+        if name in catalog.PARAMETER_MAKERS:
+            return ops.without_grad(args.get(0, "data"))
         role = catalog.role_of(name)
         if role is not None:
             return self.make(role, name, node, args)
@@ -52,8 +54,10 @@ class Library(Builtins, Tensors, Objects, Starting):
         handler = getattr(self, f"f_{last}", None)
         if handler is not None:
             return handler(name, node, args, frame)
+        if name.startswith("math."):
+            return self.f_float(name, node, args, frame)
         if last in catalog.REDUCED_LOSSES and name.startswith("torch."):
-            return self.loss(name, node, args)
+            return self.loss(name, node, args, frame)
         if name.startswith(("torch.", "numpy.", "sklearn.", "torchmetrics.")) or name in {"sum", "abs", "max", "min", "round"}:
             return self.tensor_function(name, last, node, args, frame)
         if name == "torch.autograd.grad":

@@ -233,6 +233,7 @@ class Machine:
     def do_Assign(self, node: ast.Assign, frame: Frame) -> None:
         values = self.evaluator.eval(node.value, frame)
         for target in node.targets:
+            values = self.evaluator.carried(target, node.value, values, frame)
             self.assign(target, values, frame, node)
 
     def do_AnnAssign(self, node: ast.AnnAssign, frame: Frame) -> None:

@@ -68,6 +68,8 @@ class Members:
                 return self._returned_loss(value)
             if name in catalog.TENSOR_FACTS:
                 return UNKNOWN
+            if name in catalog.DETACHING:
+                return ops.without_grad(frozenset({value}))
             if value.spread is Spread.SHARD and name in {"T", "mT"}:
                 return ops.shaped(name, frozenset({value}), [])
             return frozenset({value}) if value.spread is Spread.SHARD or name in {"data", "T", "real", "grad"} else UNKNOWN

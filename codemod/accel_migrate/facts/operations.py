@@ -20,9 +20,17 @@ def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
     if spread is S.MEAN and mask is not None:
         changes |= {"weight": "{mask}.sum()", "parts": (("mask", mask),)}
         spread = S.RATIO
+    if spread is S.MIXED:
+        changes = {"reduced": _same_rows(found)} | changes
     if spread is S.SHARD:
         changes = {"mask": mask, **_layout(found)} | changes
     return frozenset({Local(spread, grad=any(v.grad for v in found), taken=taken, **changes)})  # type: ignore[arg-type]
+
+
+def _same_rows(found: list[Local]) -> ast.expr | None:
+    """The rows from whose reduction all of `found` were computed."""
+    figures = {v.reduced for v in found if v.spread not in {S.COUNT, S.RATE}}
+    return figures.pop() if len(figures) == 1 else None
 
 
 def _layout(found: list[Local]) -> dict[str, object]:
@@ -130,6 +138,8 @@ def tensor_method(name: str, base: Values, dims: list[object] | None, inputs: li
         return local(S.SHARD, next(v for v in inputs if S.SHARD in spreads(v)))
     if name.rstrip("_") in ARITHMETIC and inputs:
         return combine(ARITHMETIC[name.rstrip("_")], base, inputs[0], ast.Constant(0))
+    if name in catalog.DETACHING:
+        return without_grad(base)
     return without_host(base) if name in catalog.LINEAR else curved(base, *inputs)
 
 
@@ -146,6 +156,8 @@ def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: boo
         return local(Spread(catalog.ROW_REDUCTIONS[name]), base)
     if name in catalog.OTHER_REDUCTIONS and axes.covers(rows, dims) and (dims is not None or name not in {"argmax", "argmin"} or rows.rank == 1):
         return local(S.MIXED, base)
+    if name in catalog.SELECTIONS and axes.compares_rows(rows, dims):
+        return local(S.MIXED, base)
     if name in {*catalog.ROW_REDUCTIONS, *catalog.OTHER_REDUCTIONS} and dims is not None:
         left = axes.without(rows, dims, keeps)
         return local(S.SHARD, base, axis=left.axis, rank=left.rank)
@@ -157,7 +169,9 @@ def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: boo
         return frozenset(replace(v, truth=False) for v in locals_of(base))
     if name in axes.SHAPING:
         return shaped(name, base, dims or [])
-    if name in {"cpu", "detach", "clone", "items", "values", "get", "pop"}:
+    if name in catalog.DETACHING:
+        return without_grad(base)
+    if name in {"cpu", "clone", "items", "values", "get", "pop"}:
         return frozenset(locals_of(base))
     return local(S.SHARD, base, host=all(v.host for v in locals_of(base)))
 
@@ -211,6 +225,17 @@ def chosen(rows: Values, index: Values, node: ast.expr) -> Values:
     if S.SHARD not in spreads(rows) or not are_true_or_false(index):
         return rows
     return frozenset(replace(v, mask=node, truth=False, host=False) if isinstance(v, Local) else v for v in rows)
+
+
+def without_grad(values: Values) -> Values:
+    return frozenset(replace(v, grad=False) if isinstance(v, Local) else v for v in values)
+
+
+def statistic(values: Values) -> bool:
+    """Whether `values` are a figure of a batch, without gradient, that can be made that of the global batch."""
+    figures = locals_of(values)
+    known = {S.MEAN, S.SUM}
+    return bool(figures) and all(not v.grad and (v.spread in known or v.reduced is not None or (v.spread is S.RATIO and bool(v.weight))) for v in figures)
 
 
 def without_host(values: Values) -> Values:

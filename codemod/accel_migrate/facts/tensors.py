@@ -18,6 +18,7 @@ from accel_migrate.facts.values import (
     Values,
     locals_of,
     made,
+    spread_of,
 )
 
 if TYPE_CHECKING:
@@ -53,10 +54,11 @@ class Tensors:
             return ops.local(Spread.SUM, *inputs) if last in catalog.SCALAR_PRODUCTS and Spread.SHARD in ops.spreads(first) else ops.product(first, inputs[1])
         shard = any(Spread.SHARD in ops.spreads(v) for v in inputs)
         if shard and (Spread.SHARD in ops.spreads(first) or not locals_of(first)):
-            if last in catalog.ROW_REDUCTIONS or last in catalog.OTHER_REDUCTIONS or last in axes.SHAPING:
-                return self.transformed(last, first, inputs, args, 1)
+            if last in {*catalog.ROW_REDUCTIONS, *catalog.OTHER_REDUCTIONS, *catalog.SELECTIONS, *axes.SHAPING}:
+                return self.transformed(last, first, inputs, args, 1, node.args[0] if node.args else node)
             return ops.local(Spread.SHARD, *inputs)
-        return frozenset(locals_of(ops.tensor_method(last, first, self.dims(args, 1), inputs[1:])))
+        result = frozenset(locals_of(ops.tensor_method(last, first, self.dims(args, 1), inputs[1:])))
+        return _made_of(result, [first, *inputs[1:]], node.args[0]) if node.args else result
 
     def _stacked(self, values: Values, args: Arguments) -> Values:
         dim = self._literal(node) if (node := args.node(1, "dim")) is not None else 0
@@ -86,17 +88,17 @@ class Tensors:
             self.show(node, args, frame)
             return UNKNOWN
         inputs = [self.evaluator._deep(v) for v in args.all()]
-        return self.transformed(name, base, inputs, args, 0)
+        return self.transformed(name, base, inputs, args, 0, func.value)
 
-    def transformed(self, name: str, base: Values, others: list[Values], args: Arguments, position: int) -> Values:
-        """What the operation `name` makes of `base`; its arguments stand from `position` on."""
+    def transformed(self, name: str, base: Values, others: list[Values], args: Arguments, position: int, rows: ast.expr) -> Values:
+        """What the operation `name` makes of `base`, the value of `rows`; its arguments stand from `position` on."""
         if name in catalog.PRODUCTS and others:
             return ops.product(base, others[0])
         if name in catalog.SCALAR_PRODUCTS and Spread.SHARD in ops.spreads(base):
             return ops.local(Spread.SUM, base, *others)
         dims = self.numbers(args, position) if name in axes.SHAPING else self.dims(args, position + axes.AFTER.get(name, 0))
         keeps = bool(args.literal(99, "keepdim") or args.literal(99, "keepdims"))
-        return ops.tensor_method(name, base, dims, others, keeps)
+        return _made_of(ops.tensor_method(name, base, dims, others, keeps), [base, *others], rows)
 
     def _asks_of_figure(self, node: ast.expr, values: Values, frame: Frame) -> bool:
         """`torch.isnan(loss)`: the processes must agree, so the question is about the global figure."""
@@ -122,6 +124,8 @@ class Tensors:
         return [self._literal(node) for node in flat]
 
     def _literal(self, node: ast.expr) -> object:
+        if Spread.COUNT in ops.spreads(self.facts.of(node)):
+            return axes.ROWS
         known = [v.value for v in self.facts.of(node) if isinstance(v, Literal)]
         if len(known) == 1 and len(self.facts.of(node)) == 1:
             return known[0]
@@ -130,12 +134,19 @@ class Tensors:
         except ValueError:
             return ast.unparse(node)
 
-    def loss(self, name: str, node: ast.Call, args: Arguments) -> Values:
+    def _note_weights(self, node: ast.Call, frame: Frame) -> None:
+        """Weights of a loss that are computed from the batch are those of the whole batch."""
+        for keyword in node.keywords:
+            if keyword.arg in {"weight", "pos_weight"} and Spread.SHARD not in ops.spreads(self.facts.of(keyword.value)):
+                self.evaluator.convert(keyword.value, self.facts.of(keyword.value), frame, "statistic")
+
+    def loss(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """A functional loss: `F.cross_entropy(input, target, ...)`."""
         last = name.rpartition(".")[2]
         if args.keywords.get("reduce"):
             return ops.local(Spread.MIXED, *args.all()) if self.calls.takes_shard(args) else UNKNOWN
         reduction = args.literal(99, "reduction") or ("sum" if args.literal(99, "size_average") is False else "mean")
+        self._note_weights(node, frame)
         spread = ops.loss_spread(last, reduction, args.all())
         return self._weighted(last, spread, args.node(99, "weight"), args.node(99, "ignore_index"), args.node(1, "target"))
 
@@ -171,6 +182,12 @@ class Tensors:
             marks = (n for n in minus if isinstance(n.operand, ast.Constant) and n.operand.value == 100)  # type: ignore[attr-defined]
             self._ignored_marks = collators or any(not any(isinstance(a, ast.Slice) for a in self.facts.ancestors(n)) for n in marks)
         return self._ignored_marks
+
+
+def _made_of(values: Values, inputs: list[Values], operand: ast.expr) -> Values:
+    """What no formula makes global, computed from `operand` alone: from the global rows or figure it is the global figure."""
+    alone = bool(locals_of(inputs[0])) and not any(map(locals_of, inputs[1:])) and spread_of(inputs[0]) is not Spread.MIXED
+    return frozenset(replace(v, reduced=operand) if isinstance(v, Local) and v.spread is Spread.MIXED and alone else v for v in values)
 
 
 def _axis(rows: Values) -> int:

@@ -152,6 +152,8 @@ class Local:
     """For SHARD: true or false for each row (or for each of its elements)."""
     mask: ast.AST | None = None
     """For SHARD: not all rows, but those for which this expression is true; their number is in no proportion to the batch."""
+    reduced: ast.expr | None = None
+    """For MIXED: the rows or figure of which alone it was made (`x.std()`, `loss.sqrt()`); made of the global ones it is the global figure."""
     weight: str = ""
     """For RATIO: the local denominator as a template over `parts`."""
     parts: tuple[tuple[str, ast.AST], ...] = ()

@@ -14,6 +14,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, Severity
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Role, Spread
+from accel_migrate.rules.random_draws import draws_by_method
 
 ID = "accelerate-draws"
 TITLE = "Draw batch-shaped noise for the global batch with Accelerate"
@@ -25,6 +26,8 @@ NUMBER, INDEX = "@accelerator@.num_processes", "@accelerator@.process_index"
 def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.dialect.draws or context.distributed:
         return
+    for call in draws_by_method(context):
+        yield _same_noise(context, call)
     for call, name in context.facts.external.items():
         if _takes_the_shape(context, call, name):
             yield _same_noise(context, call)
@@ -34,8 +37,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 def _takes_the_shape(context: Context, call: ast.Call, name: str) -> bool:
     """Whether the draw has the shape of a batch as a whole: `randn_like(x)`, `randn(x.shape)`."""
-    if name in catalog.RANDOM_LIKES:
-        return bool(call.args) and context.is_batch(call.args[0])
+    if name in catalog.RANDOM_LIKES | catalog.ROW_DRAWS:
+        return any(context.is_batch(argument) for argument in call.args)
     return name in catalog.RANDOM_DRAWS and any(context.facts.has_role(size, Role.SHAPE) for _, size in _sizes(call))
 
 

@@ -47,7 +47,9 @@ def _couples(context: Context, node: ast.AST) -> bool:
         return False
     name = context.facts.external.get(node, "").rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
     if name in PAIRWISE:
-        return any(_trained(context, a) for a in node.args)
+        return any(_trained(context, a) for a in node.args) and all(context.is_batch(a) for a in node.args[:2] if not isinstance(a, ast.Constant))
+    if name == "einsum":
+        return any(_trained(context, a) for a in node.args) and _crosses(context, node)
     operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) and context.is_batch(node.func.value) else []), *node.args]
     if name in PRODUCTS and len(operands) == 2:
         return _trained(context, operands[0]) and _is_flipped_batch(context, operands[1])
@@ -55,7 +57,9 @@ def _couples(context: Context, node: ast.AST) -> bool:
 
 
 def _meet_statistic(context: Context, rows: ast.expr, other: ast.expr) -> bool:
-    """`x - x.mean(0)`: each row meets a figure of all of them."""
+    """`x - x.mean(0)`: each row meets a figure of all of them, which is not made global."""
+    if other in context.facts.conversions:
+        return False
     return context.is_batch(rows) and {v.spread for v in context.locals(other)} <= STATISTICS and bool(context.locals(other))
 
 
@@ -78,6 +82,14 @@ def _are_crossed(context: Context, left: ast.expr, right: ast.expr) -> bool:
     """`x.unsqueeze(1)` with `y.unsqueeze(0)`: every row of one meets every row of the other."""
     pair = {_new_dimension(context, left), _new_dimension(context, right)}
     return pair == {0, 1} and (_trained(context, left) or _trained(context, right))
+
+
+def _crosses(context: Context, node: ast.Call) -> bool:
+    """Whether an `einsum` names the rows of its operands by different letters."""
+    equation = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
+    terms = str(equation).replace(" ", "").partition("->")[0].split(",")
+    rows = [(term, v.axis) for term, a in zip(terms, node.args[1:], strict=False) for v in context.locals(a) if v.spread is Spread.SHARD]
+    return len({term[axis] for term, axis in rows if 0 <= axis < len(term)}) > 1
 
 
 def _new_dimension(context: Context, node: ast.expr) -> int | None:

@@ -16,7 +16,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import is_hosted, later
-from accel_migrate.facts.values import Spread, spread_of
+from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
 from accel_migrate.side_effects import runs_of, writing_statements
 
@@ -24,6 +24,9 @@ ID = "gather-metrics"
 TITLE = "Show, compare and keep the numbers of the global batch"
 WHY = "each process sees only its own rows of the batch"
 FINDINGS = {"local-figure": "Find numbers that are computed from one process's rows only"}
+OUTLIVING = {"state", "statistic"}
+"""Conversions that models need, too: what outlives the batch there, or meets each of its rows."""
+TRANSPOSITIONS = {"T", "mT", "t", "transpose", "permute", "swapaxes"}
 JOINS = {"cat", "concat", "stack", "concatenate", "vstack", "hstack"}
 
 
@@ -127,13 +130,22 @@ def _is_joined_later(context: Context, call: ast.Call) -> bool:
 
 # -- single values -----------------------------------------------------------------------------------
 def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, taken: dict[tuple[int, str], str]) -> Iterator[Edit | Finding]:
-    if context.in_model(conversion.value) and conversion.how != "keep":
+    if context.in_model(conversion.value) and conversion.how not in {"keep", *OUTLIVING}:
         if getattr(context.facts.function(conversion.value), "name", "") != "forward" and conversion.how != "test":
             yield _no_formula(context, conversion)
         return
     spread = spread_of(conversion.values)
+    operand = _operand(context, conversion) if spread is Spread.MIXED else None
+    if operand is not None:
+        if (id(operand), "") not in taken:
+            taken[id(operand), ""] = ""
+            yield from _convert(context, replace(conversion, value=operand, values=context.facts.of(operand), how="operand"), guarded, taken)
+        return
     if spread is Spread.SHARD:
-        whole = _unsliced(context, conversion.value)
+        whole = _rows_first(context, _unsliced(context, conversion.value))
+        if whole is None:
+            yield _no_formula(context, conversion)
+            return
         if conversion.how == "item" and whole is conversion.value:
             yield _no_formula(context, conversion)  # one number out of rows: which one is not for a gather to say
             return
@@ -161,10 +173,11 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
     if spread is Spread.SHARD and conversion.how in {"array", "collect"} and _stays_on_host(context, conversion):
         template += ".cpu()"
     try:
-        template = context.say(template, conversion.value)
+        template, imports = context.say_or_import(template, conversion.value, ID)
     except Unreachable:
-        yield out_of_reach(context, conversion.value)
+        yield _no_formula(context, conversion) if context.in_model(conversion.value) else out_of_reach(context, conversion.value)
         return
+    yield from imports
     if guarded is None:
         yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
     else:
@@ -176,11 +189,37 @@ def _stays_on_host(context: Context, conversion: Conversion) -> bool:
     return context.home.device is not None and all(v.host for v in context.locals(conversion.value)) and context.is_batch(conversion.value)
 
 
+def _operand(context: Context, conversion: Conversion) -> ast.expr | None:
+    """`loss` of `loss.sqrt()`, `x` of `x.std()`, where no gradient takes the same way."""
+    operands = {v.reduced for v in conversion.values if isinstance(v, Local) and v.reduced is not None}
+    operand = operands.pop() if len(operands) == 1 else None
+    if operand is None or (any(v.grad for v in context.locals(operand)) and not context.facts.inside(operand, conversion.value)):
+        return None
+    return operand
+
+
 def _unsliced(context: Context, value: ast.expr) -> ast.expr:
     """`x` of `x[:8]` and `x[0]`: which rows are the first is settled once they are gathered."""
-    while isinstance(value, ast.Subscript) and (isinstance(value.slice, ast.Slice) or _picks_row(context, value)):
+    while isinstance(value, ast.Subscript) and (_is_sliced(value.slice) or _picks_row(context, value)):
         value = value.value
     return value
+
+
+def _rows_first(context: Context, value: ast.expr) -> ast.expr | None:
+    """`x` of `x.T` and `x.t()`: rows are gathered along the first dimension; None where they stand in another one."""
+    while any(v.spread is Spread.SHARD and v.axis != 0 for v in context.locals(value)):
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in TRANSPOSITIONS:
+            value = value.func.value
+        elif isinstance(value, ast.Attribute) and value.attr in TRANSPOSITIONS:
+            value = value.value
+        else:
+            return None
+    return value
+
+
+def _is_sliced(index: ast.expr) -> bool:
+    """`a:b` and `:, a:b`."""
+    return all(isinstance(entry, ast.Slice) for entry in (index.elts if isinstance(index, ast.Tuple) else [index]))
 
 
 def _picks_row(context: Context, value: ast.Subscript) -> bool:
@@ -261,7 +300,9 @@ def _counts(context: Context, conversion: Conversion) -> Iterator[Edit | Finding
         measured = _measured(node)
         template, parts = (context.dialect.global_len, {"x": measured if measured is not None and context.dialect.exact else node})
         try:
-            yield context.replace(ID, node, context.say(template, node), WHY, **parts)
+            text, imports = context.say_or_import(template, node, ID)
+            yield context.replace(ID, node, text, WHY, **parts)
+            yield from imports
         except Unreachable:
             yield out_of_reach(context, node)
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import AddImport, Edit, Finding, Severity
+from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts import catalog
-from accel_migrate.facts.values import Role, Spread
+from accel_migrate.facts.values import Local, Role, Spread
 
 ID = "random-draws"
 TITLE = "Draw batch-shaped noise for the global batch"
@@ -23,8 +22,11 @@ FINDINGS = {"batch-permutation": "Find permutations of the rows of a batch"}
 def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed:
         return
+    for call in draws_by_method(context):
+        if context.dialect.draws:
+            yield from _draw(context, call)
     for call, name in context.facts.external.items():
-        if (name in catalog.RANDOM_DRAWS and _has_count(context, call)) or (name in catalog.RANDOM_LIKES and _has_rows(context, call)):
+        if (name in catalog.RANDOM_DRAWS and _has_count(context, call)) or (name in catalog.RANDOM_LIKES | catalog.ROW_DRAWS and _has_rows(context, call)):
             if context.dialect.draws:
                 yield from _draw(context, call)
         elif name in catalog.BATCH_PERMUTATIONS and _has_count(context, call):
@@ -35,6 +37,13 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
             )  # fmt: skip
 
 
+def draws_by_method(context: Context) -> Iterator[ast.Call]:
+    """`x.normal_()`, `p.bernoulli()`, `distribution.rsample()` of rows of a batch."""
+    for call, (values, name) in context.facts.methods.items():
+        if name in catalog.METHOD_DRAWS and any(isinstance(v, Local) and v.spread is Spread.SHARD and not v.batch for v in values):
+            yield call
+
+
 def _has_count(context: Context, call: ast.Call) -> bool:
     given = [*call.args, *(k.value for k in call.keywords if k.arg == "size")]
     sizes = [e for a in given for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
@@ -43,17 +52,13 @@ def _has_count(context: Context, call: ast.Call) -> bool:
 
 
 def _has_rows(context: Context, call: ast.Call) -> bool:
-    return bool(call.args) and context.is_batch(call.args[0])
+    return any(context.is_batch(argument) for argument in call.args)
 
 
 def _draw(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
-    try:
-        text, edits = context.say("@accelerator@.draw", call), []
-    except Unreachable:
-        text = "draw"
-        edits = [AddImport(source=context.source(call), rule=ID, module=context.dialect.module, names=("draw",))]
+    text, imports = context.say_or_import("@accelerator@.draw(", call, ID)
     arguments = ", ".join(["{f}", *(f"{{a{i}}}" for i in range(len(call.args))), *(f"{k.arg}={{k{i}}}" for i, k in enumerate(call.keywords))])
     parts: dict[str, ast.AST] = {"f": call.func}
     parts |= {f"a{i}": a for i, a in enumerate(call.args)} | {f"k{i}": k.value for i, k in enumerate(call.keywords)}
-    yield context.replace(ID, call, f"{text}({arguments})", WHY, **parts)
-    yield from edits
+    yield context.replace(ID, call, f"{text}{arguments})", WHY, **parts)
+    yield from imports

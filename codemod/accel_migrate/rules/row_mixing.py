@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
+from accel_migrate.facts import axes
+from accel_migrate.facts.values import Spread
 
 ID = "row-mixing"
 TITLE = "Find operations that mix or pick the rows of a batch"
@@ -22,6 +24,8 @@ ON_REQUEST = {"flip", "roll", "softmax", "log_softmax", "logsumexp", "cumsum", "
 """Run over rows where dimension 0 is asked for."""
 OVER_ALL = {"quantile", "median", "nanmedian"}
 """Run over everything unless told otherwise."""
+LAST_UNLESS_TOLD = {"topk", "sort", "argsort", "kthvalue", "msort", "cumsum", "softmax", "log_softmax", "logsumexp"}
+"""Run along the last dimension unless told otherwise: that of the rows where there is no other."""
 JOINS = {"cat", "concat", "concatenate", "vstack"}
 
 
@@ -47,12 +51,15 @@ def _problem(context: Context, node: ast.AST) -> str | None:
     rows, rest = _operands(context, node, is_function=bool(name))
     if last in JOINS and name:
         return "joins this process's slice with rows that every process holds" if _joins_shared(context, node) else None
-    if rows is None or not context.is_batch(rows):
+    local = next((v for v in context.locals(rows) if v.spread is Spread.SHARD), None) if rows is not None else None
+    if rows is None or local is None or any(v.reduced is rows for c in context.facts.conversions.values() for v in context.locals(c.value)):
         return None
     dims = _dims(node, rest, last)
-    if last in DEFAULT_ROWS and dims in (None, 0):
+    if last in DEFAULT_ROWS and axes.covers(local, [dims if dims is not None else 0]):
         return "cuts this process's slice"
-    if (last in ON_REQUEST and dims == 0) or (last in OVER_ALL and dims is None and len(rest) <= (last == "quantile")):
+    over_last = last in LAST_UNLESS_TOLD and axes.compares_rows(local, None if dims is None else [dims])
+    over_all = last in OVER_ALL and dims is None and len(rest) <= (last == "quantile")
+    if over_last or over_all or (last in ON_REQUEST and dims is not None and axes.covers(local, [dims])):
         return "compares the rows of this process's slice"
     return None
 

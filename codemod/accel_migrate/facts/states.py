@@ -1,0 +1,123 @@
+"""State that outlives the batch: running statistics, centres, codebooks, queues. What goes into it is the global batch's.
+
+A variable or attribute is such state where its new value is computed from its old one (`c = 0.9 * c + 0.1 * x.mean(0)`,
+`c.mul_(0.9).add_(...)`, `queue[start:end] = rows`), and no gradient flows through it.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accel_migrate.facts import catalog
+from accel_migrate.facts import operations as ops
+from accel_migrate.facts.accumulators import indices
+from accel_migrate.facts.values import Local, Role, Spread, Values, locals_of
+
+if TYPE_CHECKING:
+    from accel_migrate.facts.calls import Arguments
+    from accel_migrate.facts.machine import Frame
+
+Place = ast.Name | ast.Attribute
+
+
+class States:
+    """Part of `Evaluator`."""
+
+    def carried(self, target: ast.expr, value: ast.expr, values: Values, frame: Frame) -> Values:
+        """What `target = value` stores; local figures are made global where `target` carries them to later batches."""
+        if not locals_of(values) or Spread.ROW in ops.spreads(values):
+            return values
+        if not isinstance(target, Place) or not self._outlives(target, frame) or not self._reads(value, target, frame):
+            return values
+        if isinstance(target, ast.Attribute) and any(v.grad or v.spread is Spread.SHARD for v in locals_of(values)):
+            return values
+        self.convert_leaves(value, frame)
+        return frozenset(v for v in values if not isinstance(v, Local))
+
+    def changed_in_place(self, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> bool:
+        """Notes a method that changes a tensor in place; whether that tensor is state, equal on all processes."""
+        root = _root(func.value)
+        if func.attr not in catalog.IN_PLACE or not isinstance(root, Place) or locals_of(self.facts.of(root)):
+            return False
+        if not self._outlives(root, frame) or self._feeds_backward(root, frame):
+            return False
+        overwrites = func.attr in {"copy_", "fill_"}
+        given = [*zip(args.nodes, args.positional, strict=True), *((args.keyword_nodes[k], v) for k, v in args.keywords.items())]
+        for argument, values in given:
+            figures = ops.spreads(values) - {Spread.ROW}
+            if figures and (Spread.SHARD not in figures or func.attr in catalog.IN_PLACE_AT) and (not overwrites or self._reads(argument, root, frame)):
+                self.convert_leaves(argument, frame)
+        return True
+
+    def _outlives(self, place: Place, frame: Frame) -> bool:
+        """Whether `place` keeps its value from one batch to the next."""
+        if isinstance(place, ast.Name):
+            return bool(self.machine.loader_loops) and not self._is_per_batch(place.id, frame)
+        in_model = frame.receiver is not None and self.facts.role(frame.receiver) in {Role.MODEL, Role.CRITERION}
+        return (in_model and self.machine.given_rows) or bool(self.machine.loader_loops)
+
+    def _reads(self, value: ast.expr, place: Place, frame: Frame) -> bool:
+        """Whether `value` is computed from `place`, in its own statement or through variables of the function."""
+        wanted, seen = ast.unparse(place), set[str]()
+        pending: list[ast.AST] = [value]
+        while pending:
+            for node in ast.walk(pending.pop()):
+                if isinstance(node, Place) and isinstance(node.ctx, ast.Load) and ast.unparse(node) == wanted:
+                    return True
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in seen:
+                    seen.add(node.id)
+                    pending.extend(self._assigned(node.id, frame))
+        return False
+
+    def _assigned(self, name: str, frame: Frame) -> list[ast.expr]:
+        """The values that the running function, or module body, assigns to its variable `name`."""
+        if frame.scope.owner(name) is not frame.scope:
+            return []
+        stores = [n for n in ast.walk(frame.scope.node) if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+        return [s.value for s in stores if self.facts.scope(s) is frame.scope]
+
+    def convert_leaves(self, value: ast.expr, frame: Frame, how: str = "state") -> None:
+        """Inside linear arithmetic, each part that differs between processes becomes the global batch's."""
+        if not locals_of(self.facts.of(value)):
+            return
+        for part in self._parts(value, frame):
+            if part is value:
+                self.convert(value, self.facts.of(value), frame, how)
+                for bound in indices(value.slice) if isinstance(value, ast.Subscript) else []:
+                    self.convert_leaves(bound, frame, how)
+            else:
+                self.convert_leaves(part, frame, how)
+
+    def _parts(self, value: ast.expr, frame: Frame) -> list[ast.expr]:
+        """The operands in `value` to make global; `value` itself where its own figure can be."""
+        if isinstance(value, ast.BinOp):
+            local = [side for side in (value.left, value.right) if locals_of(self.facts.of(side))]
+            linear = isinstance(value.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Mod)
+            return local if linear and (len(local) == 1 or isinstance(value.op, ast.Add | ast.Sub)) else [value]
+        if isinstance(value, ast.UnaryOp):
+            return [value.operand]
+        if isinstance(value, ast.Call) and len(value.args) == 1 and self.facts.external.get(value) in catalog.PARAMETER_MAKERS:
+            return value.args
+        if isinstance(value, ast.Name) and ops.spreads(self.facts.of(value)) == {Spread.COUNT}:
+            computed = [v for v in self._assigned(value.id, frame) if isinstance(v, ast.BinOp) or self._is_choice(v)]
+            return list(computed) or [value]  # `end = start + len(x)`
+        if self._is_choice(value):
+            return [argument for argument in value.args if locals_of(self.facts.of(argument))]  # type: ignore[attr-defined]
+        return [value]
+
+    def _is_choice(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Call) and self.facts.external.get(value) in {"min", "max"} and ops.spreads(self.facts.of(value)) == {Spread.COUNT}
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """`c` of `c.data` and of `c.mul_(0.9)`, which gives `c` back."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in catalog.IN_PLACE:
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        else:
+            return node
+
+
