@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .batches import Tracker
+from .kwargs import GradientAccumulationPlugin, default_accumulation_steps
 from .passes import Run
 from .state import GradientState
 from .strategies import Strategy
@@ -94,3 +95,16 @@ class Accumulation:
         self.inside = True
         self._position = 0 if ends else self._position + 1
         self.state._set_sync_gradients(ends or at + 1 == self.steps)
+
+
+def plugin_for(plugin: GradientAccumulationPlugin | None, steps: int) -> GradientAccumulationPlugin:
+    """The settings of accumulation: `plugin`, or those for windows of `steps` micro-batches.
+
+    Raises:
+        ValueError: both are given and contradict each other.
+    """
+    if plugin is None:
+        return GradientAccumulationPlugin(num_steps=default_accumulation_steps() if steps == 1 else steps)
+    if steps != 1 and plugin.num_steps not in (None, steps):
+        raise ValueError(f"gradient_accumulation_steps is {steps} and the plugin's num_steps {plugin.num_steps}: give one of them")
+    return GradientAccumulationPlugin(**{**vars(plugin), "num_steps": plugin.num_steps or steps})

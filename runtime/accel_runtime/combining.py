@@ -1,0 +1,65 @@
+"""The whole from the parts that the processes have: methods of `Accelerator`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import collectives, global_values
+from .batches import Tracker
+from .drawing import draw_rows
+from .process import ProcessControl
+
+
+class Combining(ProcessControl):
+    """What `Accelerator` offers to reduce, gather and draw."""
+
+    tracker: Tracker
+    _triggered: bool
+
+    def global_mean(self, value: Any, weight: Any = None) -> Any:
+        """The mean over the global batch of `value`, a mean over this process's rows; detached. One scalar reduction."""
+        return global_values.global_mean(self.world, self.tracker, value, weight)
+
+    def global_sum(self, value: Any) -> Any:
+        """The sum over the global batch of `value`, a sum over this process's rows; detached."""
+        return global_values.global_sum(self.world, self.tracker, value)
+
+    def global_len(self, value: Any) -> int:
+        """The rows of which `value` (or a number of samples) is this process's part.
+
+        Needs no communication for the tensors of the batch and for numbers; for others all processes have to ask.
+        """
+        return global_values.global_len(self.world, self.tracker, value)
+
+    def draw(self, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """`factory(*args, **kwargs)` for the global batch, and of it this process's rows; see `accel_runtime.draw`."""
+        return draw_rows(self.world, self.tracker, factory, *args, **kwargs)
+
+    def gather(self, tensor: Any) -> Any:
+        """All processes' tensors, concatenated along dimension 0."""
+        return collectives.gather(self.world, tensor)
+
+    def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False) -> Any:
+        """The results for the global batch: its rows in the original order, each once."""
+        from .metrics import gather_for_metrics
+
+        return gather_for_metrics(self, input_data, use_gather_object)
+
+    def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
+        """Sum or mean over processes."""
+        return collectives.reduce(self.world, tensor, reduction, scale)
+
+    def pad_across_processes(self, tensor: Any, dim: int = 0, pad_index: float = 0, pad_first: bool = False) -> Any:
+        """Pad tensors to the longest of all processes along `dim`."""
+        return collectives.pad_across_processes(self.world, tensor, dim, pad_index, pad_first)
+
+    def set_trigger(self) -> None:
+        """Raise this process's flag; `check_trigger` on all processes then answers True, once."""
+        self._triggered = True
+
+    def check_trigger(self) -> bool:
+        """Whether any process has raised its flag; lowers it. All processes must ask."""
+        raised = collectives.any_process(self.world, self._triggered)
+        self._triggered = False
+        return raised
