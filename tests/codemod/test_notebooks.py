@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from accel_migrate.command import cli
 from accel_migrate.errors import UserError
 from accel_migrate.notebook.magics import as_comments, hidden, restored
 from accel_migrate.notebook.notebook import read_notebook
+from accel_migrate.source import Source
 from codemod.conftest import Files
 
 IMPORTS = "%matplotlib inline\n!pip install -q torch\nimport torch\nfrom torch.utils.data import DataLoader, TensorDataset"
@@ -160,9 +163,14 @@ def test_what_cannot_be_launched_trains_on_one_process_and_is_reported(
 
 
 def test_accelerate_returns_nothing_so_a_result_that_is_used_is_not_launched(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    files({"used.ipynb": text_of(LAUNCHED), "not.ipynb": text_of([IMPORTS, TRAIN, "train()"])})
-    cli.main(["used.ipynb", "--diff", "--target", "accelerate"])
-    assert "notebook_launcher" not in capsys.readouterr().out
+    without = TRAIN.removesuffix("    return model")
+    files({"used.ipynb": text_of([IMPORTS, without, "model = train()"]), "model.ipynb": text_of([IMPORTS, TRAIN, "train()"])})
+    for name in ("used.ipynb", "model.ipynb"):
+        cli.main([name, "--check", "--target", "accelerate"])
+        out = capsys.readouterr().out
+        assert "notebook-launch:" not in out
+        assert "call it from a cell that uses nothing it returns (let it save the model)" in out
+    files({"not.ipynb": text_of([IMPORTS, without, "train()"])})
     cli.main(["not.ipynb", "--diff", "--target", "accelerate"])
     assert "+notebook_launcher(train, num_processes=2)" in capsys.readouterr().out
 
@@ -207,6 +215,25 @@ def test_notebooks_are_found_in_folders(files: Files, capsys: pytest.CaptureFixt
     files({"a/nb.ipynb": text_of(FLAT), "a/.ipynb_checkpoints/nb.ipynb": text_of(FLAT), "plot.ipynb": text_of(["x = 1"])})
     cli.main([".", "--check"])
     assert capsys.readouterr().out.count("notebook-processes") == 1
+
+
+FRAGMENTS = st.sampled_from(
+    ["x = 1", "\n", "    ", "%time ", "!ls", "?", "'''", '"', "(", ")", "\\", "#", "%%bash\n", "if x:", "é\u2028", "\x0c", "\r\n", ";", "\0", "\ud800"]
+)
+
+
+@given(cells=st.lists(st.lists(FRAGMENTS, max_size=8).map("".join), max_size=4), ascii_only=st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_whatever_stands_in_cells_comes_back(cells: list[str], ascii_only: bool) -> None:
+    assume(ascii_only or "\ud800" not in "".join(cells))
+    data = text_of(cells, ensure_ascii=ascii_only).encode()
+    notebook = read_notebook(Path("nb.ipynb"), data)
+    assert notebook.encode(notebook.text) == data
+    notebook.script(notebook.text)
+    source = Source(Path("nb.ipynb"), notebook.text, notebook=notebook)
+    if notebook.cells:
+        assert source.where(1) == f"nb.ipynb:cell {notebook.cells[0].number}:1"
+        assert notebook.place(source.line_count)[0] == notebook.cells[-1].number
 
 
 MAGICS = [

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from accel_migrate.edits import AddImport, DropImportIfUnused, Edit, Finding
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
+from accel_migrate.facts.values import Role
 from accel_migrate.places import node_of
 
 RULE = "notebook-launch"
@@ -97,7 +98,13 @@ def _is_plain(facts: Facts, call: ast.Call, result_comes_back: bool) -> bool:
     """Whether `call` is `function(...)` of one known function, with arguments that a launcher can pass on."""
     starred = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
     plain = isinstance(call.func, ast.Name) and len(facts.callees[call]) == 1 and not starred
-    return plain and (result_comes_back or isinstance(facts.parents[call], ast.Expr))
+    return plain and (result_comes_back or (isinstance(facts.parents[call], ast.Expr) and not _returns_models(facts, call)))
+
+
+def _returns_models(facts: Facts, call: ast.Call) -> bool:
+    """Whether the function hands back a model: wrapped for several processes, it cannot leave its process."""
+    returned = (node.value for function in facts.callees[call] for node in ast.walk(function) if isinstance(node, ast.Return) and node.value)
+    return any(facts.has_role(part, Role.MODEL) for value in returned for part in ast.walk(value))
 
 
 def _text(edit: Edit) -> str:

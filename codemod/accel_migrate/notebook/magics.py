@@ -20,6 +20,7 @@ _PYTHON_CELLS = {"time", "timeit", "capture", "prun", "memit", "mprun", "lprun"}
 _MAGIC = re.compile(r"\s*(%{1,2}\w|!|\?{1,2}\w)")
 _ASSIGNED = re.compile(r"(\s*[\w.\[\], ]+?\s*=\s*)([%!].*)", re.DOTALL)
 _HELP = re.compile(r"\s*[\w.*%]+\?{1,2}\s*$")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _TIMED = re.compile(r"\s*(%time[ \t]+)(?=\S)")
 _FUTURE = re.compile(r"from\s+__future__\s+import\b")
 
@@ -83,7 +84,7 @@ def _stand_in(text: str, known: list[str]) -> str:
 def _logical_lines(cell: str) -> Iterator[str]:
     """Python's statements, however many lines they take, and IPython's, which a backslash continues."""
     pending = ""
-    for line in cell.splitlines(keepends=True):
+    for line in _LINE.findall(cell):
         pending += line
         special = _MAGIC.match(pending) or _ASSIGNED.fullmatch(pending.rstrip("\n")) or _HELP.fullmatch(pending)
         if not (pending.rstrip("\n").endswith("\\") if special else _is_open(pending)):

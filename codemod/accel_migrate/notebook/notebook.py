@@ -28,6 +28,8 @@ class Cell:
     span: Span
     source: str
     text: str
+    closed: bool
+    """Whether `text` has a line end more than the cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,10 @@ class Notebook:
         """The source of each code cell after a rewrite, magics and all."""
         parts = self.split(text)
         assert len(parts) == len(self.cells), "a marker between two cells was lost"
-        return [_source(cell, restored(part, self.magics)) for cell, part in zip(self.cells, parts, strict=True)]
+        return [
+            cell.source if part == cell.text else _source(cell, restored(part, self.magics))
+            for cell, part in zip(self.cells, parts, strict=True)
+        ]
 
     def encode(self, text: str) -> bytes:
         """The file for a rewritten program; cells that did not change stay byte for byte."""
@@ -127,13 +132,14 @@ def _cells(raw: str, magics: list[str]) -> Iterator[Cell]:
         if _BLANK.fullmatch(source):
             continue
         text = hidden(source.replace("\r\n", "\n"), magics)
-        yield Cell(number, span, source, text if text.endswith("\n") else text + "\n")
+        closed = not text.endswith("\n")
+        yield Cell(number, span, source, text + "\n" * closed, closed)
 
 
 def _source(cell: Cell, text: str) -> str:
     """`text` beginning and ending as the cell did: mostly without a line end."""
-    if not cell.source.startswith("\n"):
+    if not cell.text.startswith("\n"):
         text = text.lstrip("\n")
-    if not cell.source.endswith("\n"):
+    if cell.closed:
         text = text.removesuffix("\n")
     return text.replace("\n", "\r\n") if "\r\n" in cell.source else text

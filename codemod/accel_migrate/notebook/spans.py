@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -60,7 +61,7 @@ def rewritten(text: str, span: Span, source: str) -> str:
     if isinstance(span.value, str):
         return json.dumps(source, ensure_ascii=text.isascii())
     old = {item.value: text[item.start : item.end] for item in elements(text, span.start)}
-    lines = [old.get(line) or json.dumps(line, ensure_ascii=text.isascii()) for line in source.splitlines(keepends=True)]
+    lines = [old.get(line) or json.dumps(line, ensure_ascii=text.isascii()) for line in _LINE.findall(source)]
     opening, between, closing = _layout(text, span)
     return f"[{opening}{between.join(lines)}{closing}]" if lines else "[]"
 

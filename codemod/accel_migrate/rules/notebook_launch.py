@@ -103,12 +103,13 @@ def _on_one_process(context: Context) -> Finding:
     assert entry is not None
     backward = next((b.call for b in context.facts.backwards.values() if b.with_loader), entry.tree)
     name = entry.path.name
+    nothing = "" if context.dialect.launcher_returns else " that uses nothing it returns (let it save the model)"
     return Finding(
         source=context.source(backward),
         node=backward,
         rule="notebook-processes",
         severity=Severity.WARNING,
         message="in a notebook this trains on one process: only a function that makes everything it trains can be launched on several",
-        advice="make the loader, the model and the optimizer in the function that trains, call it from a cell and migrate again; "
+        advice=f"make the loader, the model and the optimizer in the function that trains, call it from a cell{nothing} and migrate again; "
         f"or export a script: accel-migrate {name} --output {entry.path.stem}.py",
     )

@@ -109,5 +109,6 @@ def _where(context: Context, calls: list[ast.Call]) -> str:
     """`train.py:9, 14` for calls of one file, several such for several."""
     lines: dict[str, set[int]] = {}
     for call in calls:
-        lines.setdefault(str(context.source(call).path), set()).add(call.lineno)
+        path, _, line = context.source(call).where(call.lineno).rpartition(":")
+        lines.setdefault(path, set()).add(int(line))
     return "; ".join(f"{path}:{', '.join(map(str, sorted(numbers)))}" for path, numbers in lines.items())
