@@ -68,7 +68,7 @@ def test_metadata(wheel: Path) -> None:
 
 @pytest.mark.parametrize(("module", "argv"), [("cli", ["--version"]), ("umbrella", ["migrate", "--version"])])
 def test_commands_run_from_the_root_folder(module: str, argv: list[str], installed: Path) -> None:
-    code = f"import sys; from accel_migrate.{module} import main; sys.exit(main({argv}))"
+    code = f"import sys; from accel_migrate.command.{module} import main; sys.exit(main({argv}))"
     out = run([sys.executable, "-c", code], Path("/"), PYTHONPATH=str(installed))
     assert out == f"accel-migrate {__version__}\n"
 

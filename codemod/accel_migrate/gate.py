@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from accel_migrate.project import Project
 from accel_migrate.result import FileChange, Result
-from accel_migrate.source import parse
+from accel_migrate.source import compiler_flags, parse
 
 
 def objection(project: Project, changes: Sequence[FileChange], again: Callable[[Project], Result]) -> str:
@@ -28,7 +28,7 @@ def _does_not_compile(change: FileChange) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(parse(change.after, path), path, "exec", dont_inherit=True)
+            compile(parse(change.after, path), path, "exec", flags=compiler_flags(change.source), dont_inherit=True)
     except SyntaxError as error:
         return f"{path}: the rewritten line {error.lineno} does not compile: {error.msg}"
     except (RecursionError, MemoryError, ValueError) as error:

@@ -74,6 +74,11 @@ def parse(text: str, filename: str) -> ast.Module:
         return ast.parse(text, filename=filename)
 
 
+def compiler_flags(source: Source) -> int:
+    """What the place where `source` runs allows besides Python: notebooks wait at the top level."""
+    return ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if source.notebook is not None else 0
+
+
 def read_source(path: Path, module: str = "__main__") -> Source:
     """Read a Python file or a notebook, and make sure that it can be parsed and written back.
 
@@ -170,7 +175,7 @@ def _check_syntax(source: Source) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(source.tree, str(source.path), "exec", dont_inherit=True)
+            compile(source.tree, str(source.path), "exec", flags=compiler_flags(source), dont_inherit=True)
     except SyntaxError as error:
         raise syntax_error(source.where(error.lineno or 1), source.text, error) from None
     except (RecursionError, MemoryError):

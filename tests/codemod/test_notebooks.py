@@ -292,6 +292,12 @@ def test_what_is_no_python_notebook(data: bytes, what: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_notebooks_may_wait_at_the_top_level(files: Files) -> None:
+    path = files({"nb.ipynb": text_of([*LAUNCHED, "import asyncio\nawait asyncio.sleep(0)"])}) / "nb.ipynb"
+    assert cli.main(["nb.ipynb", "--write"]) == 0
+    assert sources(path)[4] == "import asyncio\nawait asyncio.sleep(0)"
+
+
 def test_a_notebook_without_code(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     files({"nb.ipynb": text_of(["# text"])})
     assert cli.main(["nb.ipynb"]) == 3
