@@ -13,6 +13,7 @@ from accel_migrate.facts.distributed import is_distributed
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
 from accel_migrate.facts.models import enclosing_model
+from accel_migrate.facts.unused import unused_functions
 from accel_migrate.facts.values import Local, Role, Spread
 from accel_migrate.notebook.launch import Launch
 from accel_migrate.result import Options
@@ -42,6 +43,7 @@ class Context:
         if self.distributed and self.dialect.cuts_again:
             self.left_out.add(Role.LOADER)  # it shares out its samples itself
         self.trained = self.facts.trained_models()
+        self.unused = unused_functions(self.facts, self.home.scope)
         self.settings: dict[str, str] = {}
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
         self.needs: list[ast.expr] = []
@@ -50,12 +52,17 @@ class Context:
     def reaches_training(self) -> bool:
         """Whether the accelerator can be had at every backward pass and evaluation loop."""
         places: list[ast.AST] = [b.call for b in self.facts.backwards.values() if b.with_loader]
+        used = [place for place in (*places, *self.facts.gathers) if not self.is_unused(place)]
         try:
-            for place in (*places, *self.facts.gathers):
+            for place in used:
                 self.accelerator(place)
         except Unreachable:
             return False
-        return True
+        return any(place in places for place in used)
+
+    def is_unused(self, node: ast.AST) -> bool:
+        """Whether `node` stands in a function which nothing in the program calls."""
+        return not self.unused.isdisjoint((node, *self.facts.ancestors(node)))
 
     def source(self, node: ast.AST) -> Source:
         return self.facts.source(node)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from accel_migrate.context import Context
-from accel_migrate.edits import DeleteStatement, Edit, Finding, Inner, ReplaceExpression, ReplaceStatement
+from accel_migrate.edits import AddImport, DeleteStatement, Edit, Finding, Inner, ReplaceExpression, ReplaceStatement
 from accel_migrate.facts.facts import Facts
 from accel_migrate.result import Options
 from accel_migrate.rules import all_rules
@@ -89,6 +89,21 @@ def _is_primary(template: str) -> bool:
     return isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
 
 
+def _is_idle(context: Context, item: Edit | Finding) -> bool:
+    """Whether `item` changes a function which nothing in the program calls, or asks for the accelerator there."""
+    if isinstance(item, Finding) and item.rule != "out-of-reach":
+        return False
+    node = getattr(item, "node", None) or next(iter(getattr(item, "nodes", ())), None)
+    return node is not None and context.is_unused(node)
+
+
+def _without_needless_imports(edits: list[Edit]) -> list[Edit]:
+    """Without the imports of `PartialState` which only changes that were left out needed."""
+    texts = {(e.source, getattr(e, "template", "") or getattr(e, "header", "") or getattr(e, "value", "")) for e in edits}
+    needing = {source for source, text in texts if isinstance(text, str) and "PartialState" in text}
+    return [e for e in edits if not isinstance(e, AddImport) or e.names != ("PartialState",) or e.source in needing]
+
+
 def make_plan(context: Context, options: Options) -> Plan:
     """What all selected rules want to do."""
     from accel_migrate.tidy import emptied_branches
@@ -97,11 +112,14 @@ def make_plan(context: Context, options: Options) -> Plan:
     rules = [r for r in all_rules() if runs(r, options)]
     for rule in sorted(rules, key=lambda rule: rule.late):
         for item in rule.apply(context):
-            plan.add(item)
+            if not _is_idle(context, item):
+                plan.add(item)
     for deletion in list(emptied_branches(plan)):
         plan.add(deletion)
     for rule in rules:
         for item in rule.finish(context, plan):
-            plan.add(item)
+            if not _is_idle(context, item):
+                plan.add(item)
+    plan.edits = _without_needless_imports(plan.edits)
     plan.edits = merged([e for e in plan.edits if is_wanted(e.rule, options)])
     return plan

@@ -11,6 +11,7 @@ from accel_migrate.facts.values import (
     Box,
     Local,
     Made,
+    ModuleValue,
     Ref,
     Role,
     Spread,
@@ -136,8 +137,10 @@ class Builtins:
             found: set[Value] = set()
             for value in args.get(0, "object"):
                 found |= self.evaluator.attribute(value, key, node, frame)
+                if isinstance(value, ModuleValue) and not isinstance(args.node(1, "name"), ast.Constant):
+                    found |= self.evaluator.any_member(value)  # a setting: the name may be another one
             return frozenset(found)
-        return self.evaluator.element(frozenset(v for v in args.get(0, "object") if isinstance(v, Ref)), "*", frame)
+        return self.evaluator.element(frozenset(v for v in args.get(0, "object") if isinstance(v, Ref | ModuleValue)), "*", frame)
 
     def f_partial(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """`functools.partial(f, ...)`: called later, with these arguments and more."""

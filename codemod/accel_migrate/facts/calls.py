@@ -11,6 +11,7 @@ from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method, is_record
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
+from accel_migrate.facts.meters import only_computes
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -142,16 +143,18 @@ class Calls:
             self.facts.callers[target.node][node] = frame.scope
         bound = frozenset({target.receiver}) if target.receiver is not None else None
         self._note_closures(args)
-        if target.receiver is not None and self.machine.meters_known and self._only_keeps_figures(target.receiver):
+        if target.receiver is not None and self.machine.meters_known and self._only_keeps_figures(target.receiver, target.node):
             args = self.keep_figures(args, frame)
         env = self.machine.function_env(target.node, args.positional, args.keywords, bound)
         if target.receiver is not None and self.facts.role(target.receiver) is Role.MODEL:
             self.note_forward(target.receiver, node, args, frame)
         return self.machine.run_function(target.node, target.scope, env, target.receiver)  # type: ignore[arg-type]
 
-    def _only_keeps_figures(self, receiver: Instance) -> bool:
-        """Whether `receiver` is a meter or metric: no model, and none of its methods runs one."""
+    def _only_keeps_figures(self, receiver: Instance, method: ast.AST) -> bool:
+        """Whether `receiver` is a meter or metric, and `method` keeps figures in it: no model, and none of its methods runs one."""
         if self.facts.role(receiver) not in {None, Role.OBJECT} or not self.machine.loader_loops:
+            return False
+        if only_computes(self.facts, receiver.cls.node, method):
             return False
         active = {f.scope for f in (*self.facts.forwards.values(), *self.facts.backwards.values())} | self.machine.active
         return all(scope.enclosing_class is None or scope.enclosing_class.node is not receiver.cls.node for scope in active)

@@ -15,6 +15,7 @@ from accel_migrate.facts.values import (
     Literal,
     Local,
     Made,
+    ModuleValue,
     Ref,
     Role,
     Spread,
@@ -121,6 +122,8 @@ class Containers:
             return frozenset({value})
         if isinstance(value, Ref):
             return frozenset({Ref(f"{value.name}.{key if isinstance(key, str) else ANY}")})
+        if isinstance(value, ModuleValue):
+            return self.module_member(value, key) if isinstance(key, str) and key != ANY else self.any_member(value)
         return UNKNOWN
 
     def _all_elements(self, box: Box) -> Values:

@@ -267,18 +267,25 @@ class Machine:
                     self.write_heap(owner, key, values)
                 elif isinstance(owner, Made):
                     self.write_heap(owner, f"[{key}]", values)
+                    self._note_part(owner, values)
 
     def store_attribute(self, owner: Value, name: str, values: Values) -> None:
         if isinstance(owner, Instance):
             self.write_heap(owner.cls, name, values)
             if not values:
                 self.write_heap(owner.cls, f"unknown {name}", frozenset({Literal(True)}))
-            if self.facts.role(owner) is Role.MODEL:
-                for value in values:
-                    if self.facts.role(value) is Role.MODEL and value.site is not owner.site:  # type: ignore[union-attr]
-                        self.facts.parts_of[value.site].add(owner.site)  # type: ignore[union-attr]
+            self._note_part(owner, values)
         elif isinstance(owner, Made | ClassValue):
             self.write_heap(owner, name, values)
+            if isinstance(owner, Made):
+                self._note_part(owner, values)
+
+    def _note_part(self, owner: Instance | Made, values: Values) -> None:
+        """`self.encoder = Encoder()`, `vgg.classifier[6] = nn.Linear(4096, 2)`: models among `values` are parts of the model `owner`."""
+        if self.facts.role(owner) is Role.MODEL or (isinstance(owner, Made) and owner.detail.startswith("model.")):
+            for value in values:
+                if self.facts.role(value) is Role.MODEL and value.site is not owner.site:  # type: ignore[union-attr]
+                    self.facts.parts_of[value.site].add(owner.site)  # type: ignore[union-attr]
 
     def _note_binding(self, target: ast.expr, values: Values, frame: Frame, statement: ast.stmt) -> None:
         if not frame.temporary and any(self.facts.role(v) not in {None, Role.OBJECT} for v in values):

@@ -13,6 +13,7 @@ from accel_migrate.facts.values import (
     ClassValue,
     Function,
     Instance,
+    Literal,
     Local,
     Made,
     ModuleValue,
@@ -54,7 +55,7 @@ class Members:
         if isinstance(value, Ref):
             return frozenset({value if name == "__dict__" else Ref(f"{value.name}.{name}")})
         if isinstance(value, ModuleValue):
-            return self.module_member(value, name)
+            return frozenset({value}) if name == "__dict__" else self.module_member(value, name)
         if isinstance(value, Instance):
             return self._instance_attribute(value, name)
         if isinstance(value, ClassValue):
@@ -79,6 +80,14 @@ class Members:
     def module_member(self, module: ModuleValue, name: str) -> Values:
         scope = self.facts.scopes[module.source.tree]
         return self.machine.cells.get((scope, name), UNKNOWN) or self.machine.read_heap(scope, f"star {name}")
+
+    def any_member(self, module: ModuleValue) -> Values:
+        """What a name chosen while the program runs may mean: the classes and functions of the project that `module` offers."""
+        scope = self.facts.scopes[module.source.tree]
+        names = [name for name in scope.bound if not name.startswith("_")]
+        offered = [self.machine.cells.get((scope, name), UNKNOWN) for name in names]
+        offered += [values for key, values in self.machine.held_by(scope) if isinstance(key, str) and key.startswith("star ")]
+        return frozenset(v for values in offered for v in values if isinstance(v, ClassValue | Function))
 
     def _instance_attribute(self, value: Instance, name: str) -> Values:
         stored = self.machine.read_heap(value.cls, name)
@@ -112,6 +121,8 @@ class Members:
         stored = self.machine.read_heap(value, name)
         if value.role is Role.MODEL and not stored and name not in {"training"}:
             return frozenset({value}) if name == "module" else frozenset({Made(Role.OBJECT, value.site, f"model.{name}")})
+        if name == "type" and value.detail in catalog.CURRENT_ACCELERATOR:
+            return frozenset({value, Literal("cuda")})
         if value.role is Role.NAMESPACE and not stored:
             return UNKNOWN
         return stored

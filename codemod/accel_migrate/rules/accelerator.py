@@ -21,7 +21,7 @@ from accel_migrate.edits import (
     ReplaceStatement,
 )
 from accel_migrate.facts import catalog
-from accel_migrate.facts.device import DeviceChoice
+from accel_migrate.facts.device import DeviceChoice, wants_cpu
 from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Role
@@ -189,12 +189,19 @@ def _device_text(context: Context, plan: Plan, choice: DeviceChoice, name: str) 
 def _device_line(context: Context, plan: Plan, choice: DeviceChoice, keep: bool) -> Iterator[Edit]:
     source = context.source(choice.statement)
     text, imports = context.say_anywhere("@accelerator@", choice.statement, ID)
+    if imports and _asks_the_user(context, choice) and _uses(context, plan, choice):
+        return
     line = _device_text(context, plan, choice, text)
     if line is None:
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=choice.statement)
     else:
         yield ReplaceStatement(source=source, rule=ID, why=WHY, node=choice.statement, template=line)
         yield from imports
+
+
+def _asks_the_user(context: Context, choice: DeviceChoice) -> bool:
+    """Whether a setting can keep the script on the CPU, and a GPU is the current one, which the accelerator has set."""
+    return bool(wants_cpu(context.facts, choice)) and ":" not in ast.unparse(choice.value)
 
 
 def _leftovers(context: Context, plan: Plan) -> Iterator[Edit]:

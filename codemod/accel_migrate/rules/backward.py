@@ -23,6 +23,7 @@ WHY = "gradients are averaged over processes, each weighted by its share of the 
 FINDINGS = {
     "mixed-reduction": "Find losses that mix sums and means over the batch",
     "out-of-reach": "Report code that the accelerator cannot be passed to",
+    "uncalled-training": "Report training functions that nothing in the program calls",
     "weighted-mean": "Find means over something else than the rows of a batch",
 }
 
@@ -51,7 +52,7 @@ def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
     try:
         template = context.say(template, call)
     except Unreachable:
-        yield out_of_reach(context, call)
+        yield _uncalled(context, call) if context.is_unused(call) else out_of_reach(context, call)
         return
     window = accumulation_window(context.facts, backward)
     if window is not None and window.condition is not None and context.dialect.exact and not context.distributed:
@@ -104,6 +105,14 @@ def _mixed(context: Context, node: ast.AST) -> Finding:
         source=context.source(node), node=node, rule="mixed-reduction", severity=Severity.WARNING,
         message="this loss mixes reductions (sums with means, means over different denominators, a root of a mean): no single weight makes it global",
         advice="call accelerator.backward on each term with its own reduction= or weight=, all but the last with sync=False and retain_graph=True",
+    )  # fmt: skip
+
+
+def _uncalled(context: Context, call: ast.Call) -> Finding:
+    return Finding(
+        source=context.source(call), node=call, rule="uncalled-training",
+        message="nothing in this program calls this function, so its training was left as it is: on N processes each trains on its own",
+        advice="if something calls it by a way that cannot be followed, give it an `accelerator` argument and use `accelerator.backward`",
     )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Finding, InsertBefore
+from accel_migrate.dialects import ACCELERATOR
+from accel_migrate.edits import Edit, Finding, InsertBefore, WrapStatements
 from accel_migrate.facts.diverging import LOOKED_UP
 from accel_migrate.facts.values import Literal, Role
 from accel_migrate.rules.backward import out_of_reach
@@ -31,10 +32,21 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         try:
             yield context.replace(ID, call.func, context.say("@accelerator@.save", call), WHY)
         except Unreachable:
-            yield out_of_reach(context, call)
+            yield from _guarded(context, call)
     if saves:
         yield from _state_dicts(context, saves)
         yield from _waits(context, saves)
+
+
+def _guarded(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
+    """In a model, or wherever the accelerator cannot be had, the state is written as it is, by the main process."""
+    statement = context.facts.statement(call)
+    if not isinstance(statement, ast.Expr) or statement.value is not call:
+        yield out_of_reach(context, call)
+    elif not is_guarded(context.facts, call):
+        header, imports = context.say_anywhere(f"if {ACCELERATOR}.is_main_process:", call, ID)
+        yield WrapStatements(source=context.source(call), rule=ID, why=WHY, nodes=(statement,), header=header)
+        yield from imports
 
 
 def _waits(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
