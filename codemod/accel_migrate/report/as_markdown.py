@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accel_migrate.edits import Severity
 from accel_migrate.report.diff import unified
@@ -53,12 +53,10 @@ def _program(outcome: Outcome) -> Iterator[str]:
         yield from ("", f"Launch it: {_code(outcome.launch)}")
 
 
-def _findings(title: str, items: object) -> Iterator[str]:
-    assert isinstance(items, list | tuple)
+def _findings(title: str, items: Sequence[Item]) -> Iterator[str]:
     if items:
         yield from ("", f"**{title}**", "")
-    for item in items:
-        yield _line(item)
+    yield from map(_line, items)
 
 
 def _line(item: Item) -> str:
@@ -67,9 +65,9 @@ def _line(item: Item) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Plain text; what stands in backticks stays code."""
+    """Plain text; what stands in backticks stays code, in which only the border of a table's cell needs care."""
     parts = re.split(r"(`[^`]+`)", " ".join(text.split()))
-    return "".join(part if number % 2 else _SPECIAL.sub(r"\\\1", part) for number, part in enumerate(parts)).replace("|", "\\|").replace("\\\\|", "\\|")
+    return "".join(part.replace("|", r"\|") if number % 2 else _SPECIAL.sub(r"\\\1", part) for number, part in enumerate(parts))
 
 
 def _html(text: str) -> str:
