@@ -118,6 +118,23 @@ def test_a_function_that_makes_what_it_trains_is_launched(files: Files, capsys: 
     assert cli.main(["nb.ipynb", "--write"]) == 0
 
 
+def test_a_function_of_a_module_is_launched(files: Files) -> None:
+    module = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n\n\n" + TRAIN + "\n"
+    root = files({"nb.ipynb": text_of(["import engine", "model = engine.train()"]), "engine.py": module})
+    assert cli.main(["nb.ipynb", "--write"]) == 0
+    assert sources(root / "nb.ipynb")[1] == "model = notebook_launcher(engine.train, num_processes=2)"
+    assert "accelerator.backward(loss)" in (root / "engine.py").read_text()
+
+
+def test_a_class_that_trains_when_it_is_made_is_not_launched(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ("class Trainer:\n    " + TRAIN.replace("train()", "__init__(self, epochs)").replace("\n", "\n    ")).removesuffix("    return model")
+    files({"nb.ipynb": text_of([IMPORTS, lines, "Trainer(epochs=3)"])})
+    assert cli.main(["nb.ipynb", "--check"]) == 1
+    out = capsys.readouterr().out
+    assert "notebook-processes" in out
+    assert "notebook-launch:" not in out
+
+
 def test_a_timed_statement_is_python(files: Files) -> None:
     path = files({"nb.ipynb": text_of([IMPORTS, TRAIN, "%time model = train()"])}) / "nb.ipynb"
     assert cli.main(["nb.ipynb", "--output", "train.py"]) == 0

@@ -97,8 +97,9 @@ def _reached(facts: Facts, function: ast.AST) -> frozenset[ast.AST]:
 def _is_plain(facts: Facts, call: ast.Call, result_comes_back: bool) -> bool:
     """Whether `call` is `function(...)` of one known function, with arguments that a launcher can pass on."""
     starred = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
-    plain = isinstance(call.func, ast.Name) and len(facts.callees[call]) == 1 and not starred
-    return plain and (result_comes_back or (isinstance(facts.parents[call], ast.Expr) and not _returns_models(facts, call)))
+    functions = facts.callees[call]
+    plain = all(isinstance(f, ast.FunctionDef) and facts.scopes[f].enclosing_class is None for f in functions)
+    return plain and len(functions) == 1 and not starred and (result_comes_back or (isinstance(facts.parents[call], ast.Expr) and not _returns_models(facts, call)))
 
 
 def _returns_models(facts: Facts, call: ast.Call) -> bool:
