@@ -173,7 +173,7 @@ class Tracker:
         return known[-1].share if known else self._innermost_share()
 
     def holding(self, value: Any) -> Share | None:
-        """The share of the batch of which `value` is one of the tensors, with one row per sample."""
+        """The share of the batch of which `value` is one of the tensors or lists, or a view, with one row per sample."""
         return next((batch.share for batch in reversed(self._live() + self._held()) if batch.holds(value)), None)
 
     def remember_backward(self, loss: torch.Tensor, counted: Any) -> None:

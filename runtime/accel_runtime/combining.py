@@ -28,7 +28,7 @@ class Combining(ProcessControl):
     def global_len(self, value: Any) -> int:
         """The rows of which `value` (or a number of samples) is this process's part.
 
-        Needs no communication for the tensors of the batch and for numbers; for others all processes have to ask.
+        Needs no communication for the batch's own tensors and lists and for numbers; for others all processes have to ask.
         """
         return global_values.global_len(self.world, self.tracker, value)
 

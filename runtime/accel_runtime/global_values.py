@@ -52,23 +52,25 @@ def global_sum(world: World, tracker: Tracker, value: Any) -> Any:
 def global_len(world: World, tracker: Tracker, value: Any) -> int:
     """The number of rows of which `value` has this process's part.
 
-    Of a tensor of the batch itself, and of a number (of samples of the batch in progress, or a multiple), it is known
-    without communication. Anything else may be joined, chosen or made: all processes exchange how many rows they have.
+    Of the batch's own tensors, views of them and lists, and of a number (of samples of the batch in progress, or a
+    multiple), it is known without communication. Anything else may be joined, chosen or made: all processes exchange how
+    many rows they have.
 
     Raises:
-        ValueError: a number which is no multiple of this process's samples.
+        ValueError: a number which is no multiple of this process's samples, or a view of some rows of the batch which may
+            be all of them on another process.
     """
     rows = rows_of(value)
     if world.size == 1:
         return rows
     if isinstance(value, int):
         return _scaled_number(world, tracker, value)
-    share = tracker.holding(value) if isinstance(value, torch.Tensor) else None
+    tensor = value if isinstance(value, torch.Tensor) else next((leaf for leaf in leaves(value) if leaf.ndim), None)
+    share = tracker.holding(value if tensor is None else tensor)
     if share is not None:
         return share.total
     everyone = collectives.all_gather_number(world, rows)
-    latest = tracker.latest(value if isinstance(value, torch.Tensor) else None)
-    return sum(everyone) - _borrowed_rows(everyone, latest, tracker.run.totals if tracker.run is not None else [])
+    return sum(everyone) - _borrowed_rows(everyone, tracker.latest(tensor), tracker.run.totals if tracker.run is not None else [])
 
 
 def rows_of(value: Any) -> int:

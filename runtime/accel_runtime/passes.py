@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,36 +17,40 @@ _MANY = 64
 
 
 class Delivered:
-    """A delivered batch: its share, and weak references to its tensors and their memory.
+    """A delivered batch: its share, and how its tensors and their memory are recognised without keeping them.
 
     Attributes:
         share: this process's part.
-        tensors: references to its tensors.
-        storages: the addresses of their storages, which are not given to others while this object lives.
+        storages: the addresses of its tensors' storages, which are not given to others while this object lives.
+        strides: from row to row of each of these tensors.
+        lists: its lists, such as one text per sample.
     """
 
-    __slots__ = ("share", "storages", "tensors")
+    __slots__ = ("lists", "share", "storages", "strides")
 
     _expired = torch.UntypedStorage._expired
     _free = torch.UntypedStorage._free_weak_ref
 
     def __init__(self, share: Share, batch: Any) -> None:
         self.share = share
-        self.tensors: list[weakref.ref[torch.Tensor]] = []
         self.storages: list[int] = []
-        if type(batch) in (list, tuple):
-            for part in batch:
-                self._note(part) if type(part) is torch.Tensor else self._note_all(part)
-        else:
-            self._note_all(batch)
+        self.strides: list[int] = []
+        self.lists: list[Any] = []
+        for part in batch if type(batch) in (list, tuple) else batch.values() if isinstance(batch, Mapping) else (batch,):
+            if type(part) is torch.Tensor:
+                self._note(part)
+            else:
+                self._note_all(part)
 
     def _note_all(self, part: Any) -> None:
+        if type(part) in (list, tuple):
+            self.lists.append(part)
         for leaf in leaves(part):
             self._note(leaf)
 
     def _note(self, leaf: torch.Tensor) -> None:
         if leaf.layout is torch.strided and leaf.numel():
-            self.tensors.append(weakref.ref(leaf))
+            self.strides.append(leaf.stride(0) if leaf.ndim else 0)
             self.storages.append(leaf.untyped_storage()._weak_ref())
 
     def __del__(self) -> None:
@@ -62,8 +66,28 @@ class Delivered:
         return not self.storages
 
     def holds(self, value: Any) -> bool:
-        """Whether `value` is one of the batch's tensors itself, with one row per sample."""
-        return any(known() is value for known in self.tensors) and len(value) == self.share.local
+        """Whether `value` is one of the batch's lists or tensors, or a view of one, with a row for each sample.
+
+        Raises:
+            ValueError: a view of some rows, while other processes may see all of theirs in it.
+        """
+        rows, local = len(value), self.share.local
+        if not isinstance(value, torch.Tensor):
+            return rows == local and any(value is known for known in self.lists)
+        if rows > local or not self._begins_rows(value):
+            return False
+        if max(self.share.total // self.share.size, 1) <= rows < local:
+            raise ValueError(
+                f"global_len was given {rows} of the {local} rows that this process has of a batch: "
+                "other processes may have all of theirs; give it a copy, as in x[:k].clone()"
+            )
+        return rows == local
+
+    def _begins_rows(self, value: torch.Tensor) -> bool:
+        if value.layout is not torch.strided or not value.numel():
+            return False
+        storage = value.untyped_storage()._cdata
+        return any(storage == known and value.stride(0) == stride for known, stride in zip(self.storages, self.strides, strict=True))
 
 
 class Run:

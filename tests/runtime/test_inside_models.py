@@ -122,10 +122,19 @@ def test_the_main_process_alone_may_ask_for_the_length_of_a_batch():
         lengths = []
         for x, _ in trainer.prepare(DataLoader(data(9), 4)):
             if trainer.is_main_process:
-                lengths.append((global_len(x), global_len(len(x))))
+                lengths.append({global_len(x), global_len(len(x)), global_len(x.view(-1, 2, 3)), global_len(x[:, 2:])})
         return {"lengths": lengths}
 
-    assert accelerated(program, 2)[0]["lengths"] == [(4, 4), (4, 4), (1, 1)]
+    assert accelerated(program, 2)[0]["lengths"] == [{4}, {4}, {1}]
+
+
+def test_the_main_process_alone_may_ask_for_the_length_of_a_list_in_the_batch():
+    def program(trainer):
+        texts = [{"text": f"sample {i}", "label": i} for i in range(9)]
+        loader = trainer.prepare(DataLoader(texts, 4))
+        return {"lengths": [global_len(batch["text"]) for batch in loader if trainer.is_main_process]}
+
+    assert accelerated(program, 2)[0]["lengths"] == [4, 4, 1]
 
 
 def test_per_process_mode():

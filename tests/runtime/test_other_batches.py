@@ -57,6 +57,22 @@ def test_the_length_of_several_rows_per_sample(n):
     assert_same_training(program, n)
 
 
+def test_the_length_of_some_rows_of_a_batch():
+    def program(trainer):
+        return {"lengths": [(trainer.global_len(x[:1]), trainer.global_len(x[::2]), trainer.global_len(x.T)) for x, _ in trainer.prepare(DataLoader(data(10), 5))]}
+
+    assert [got["lengths"] for got in accelerated(program, 2)] == [[(2, 3, 12)] * 2] * 2
+
+
+def test_rows_that_may_be_some_here_and_all_elsewhere_are_refused():
+    def program(trainer):
+        for x, _ in trainer.prepare(DataLoader(data(10), 5)):
+            trainer.global_len(x[:2])
+
+    with pytest.raises(RanksFailed, match=r"given 2 of the 3 rows .* x\[:k\].clone\(\)"):
+        accelerated(program, 2)
+
+
 def test_a_number_that_is_no_multiple_of_the_samples_is_refused():
     def program(trainer):
         for x, _ in trainer.prepare(DataLoader(data(8), 8)):
