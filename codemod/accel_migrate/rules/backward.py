@@ -16,6 +16,7 @@ from accel_migrate.elsewhere import NotThere, written_at
 from accel_migrate.facts.accumulation import accumulation_window
 from accel_migrate.facts.facts import Backward
 from accel_migrate.facts.values import Local, Spread, spread_of
+from accel_migrate.rules._terms import backward_lines
 
 ID = "backward"
 TITLE = "Run the backward pass through the accelerator"
@@ -48,7 +49,7 @@ def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
             template = context.dialect.backward_weighted.replace("{w}", weight[0])
             parts |= weight[1] if "{w}" in context.dialect.backward_weighted else {}
     elif spread is Spread.MIXED:
-        yield _mixed(context, call)
+        yield _mixed(context, call, backward.loss)
     try:
         template = context.say(template, call)
     except Unreachable:
@@ -100,11 +101,13 @@ def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:
     )  # fmt: skip
 
 
-def _mixed(context: Context, node: ast.AST) -> Finding:
+def _mixed(context: Context, node: ast.AST, loss: ast.expr) -> Finding:
+    lines = backward_lines(context, loss, weight_template)
+    each = "call accelerator.backward on each term with its own reduction= or weight=, all but the last with sync=False and retain_graph=True"
     return Finding(
         source=context.source(node), node=node, rule="mixed-reduction", severity=Severity.WARNING,
         message="this loss mixes reductions (sums with means, means over different denominators, a root of a mean): no single weight makes it global",
-        advice="call accelerator.backward on each term with its own reduction= or weight=, all but the last with sync=False and retain_graph=True",
+        advice=each if lines is None else f"write {lines}",
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore,
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.facts.values import Local, Spread, spread_of
+from accel_migrate.rules._terms import global_figure
 from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
 from accel_migrate.side_effects import runs_of, writing_statements
 
@@ -157,7 +158,7 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
     parts: dict[str, ast.AST] = {"x": attached}
     template = _template(context, conversion, spread)
     if template is None:
-        yield _no_formula(context, conversion)
+        yield from _by_terms(context, conversion, guarded)
         return
     if spread is Spread.RATIO:
         weight = weight_template(context, conversion.values, conversion.value)
@@ -182,6 +183,18 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
     else:
         yield from _hoist(context, conversion.value, template, parts, guarded, taken)
+
+
+def _by_terms(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None) -> Iterator[Edit | Finding]:
+    """A loss that mixes reductions is shown as the sum of its terms, each made global by itself."""
+    try:
+        text = global_figure(context, conversion.value, weight_template) if guarded is None else None
+    except Unreachable:
+        text = None
+    if text is None:
+        yield _no_formula(context, conversion)
+    else:
+        yield context.replace(ID, conversion.value, text, WHY)
 
 
 def _stays_on_host(context: Context, conversion: Conversion) -> bool:
@@ -231,10 +244,10 @@ def _picks_row(context: Context, value: ast.Subscript) -> bool:
 
 
 def _attached(value: ast.expr) -> ast.expr:
-    """`loss` of `loss.detach()` and `loss.data`: its graph tells from which batch it was computed, and the reduction detaches it."""
+    """`loss` of `loss.detach().clone()` and `loss.data`: its graph tells from which batch it was computed, and the reduction detaches it."""
     if isinstance(value, ast.Attribute) and value.attr == "data":
         return _attached(value.value)
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "detach":
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in {"detach", "clone"}:
         return _attached(value.func.value)
     return value
 
