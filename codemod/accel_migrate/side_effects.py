@@ -25,12 +25,24 @@ def writing_statements(facts: Facts) -> list[ast.stmt]:
     for _, node in facts.nodes(ast.Expr, ast.With):
         if is_guarded(facts, node) or facts.is_dead(node):
             continue
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _writes(facts, node.value):
+        if isinstance(node, ast.Expr) and any(_writes(facts, call) for call in _run_by(node.value)):
             found.append(_with_test(facts, node))
         elif isinstance(node, ast.With) and opens_files(facts, node) and not runs_models(facts, node):
             found.append(node)
     unique = list(dict.fromkeys(found))
     return [s for s in unique if not any(s is not other and facts.inside(s, other) for other in unique)]
+
+
+def _run_by(value: ast.expr) -> Iterator[ast.Call]:
+    """The calls for whose effect the statement `value` stands: `remove(p) if exists(p) else None`, `exists(p) and remove(p)`."""
+    if isinstance(value, ast.Call):
+        yield value
+    elif isinstance(value, ast.IfExp):
+        yield from (*_run_by(value.body), *_run_by(value.orelse))
+    elif isinstance(value, ast.BoolOp):
+        yield from _run_by(value.values[-1])
+    elif isinstance(value, ast.ListComp):
+        yield from _run_by(value.elt)
 
 
 def opens_files(facts: Facts, node: ast.With) -> bool:

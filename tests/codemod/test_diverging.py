@@ -55,6 +55,8 @@ def test_what_is_reduced_under_a_clock_is_reduced_by_all() -> None:
         "import time\nstart = time.time()\nif time.time() - start > 1:\n    print('slow')",
         "import time\nspent = time.time()\nprint(f'{spent:.1f}')\nif step > 10:\n    break",
         "import os\nif not os.path.exists('runs'):\n    os.makedirs('runs')",
+        "for i in range(len(y)):\n    if y[i] == 1:\n        continue",
+        "if y[0] is None:\n    continue",
         "import time\nloss = F.mse_loss(out, out) * (time.time() > 0)",
     ],
 )
@@ -67,6 +69,8 @@ def test_where_no_process_waits_nothing_changes(code: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
+        "if y[0] == 1:\n    continue",
+        "if step and not y[0] == 1:\n    break",
         "import time\nif step > 100:\n    break\nelif time.time() > 600:\n    break",
         "import time\nfor group in optimizer.param_groups:\n    group['lr'] = 0.1 * (1 - time.time() / 600)",
     ],
@@ -78,3 +82,22 @@ def test_what_cannot_be_agreed_on_in_place_is_reported(code: str) -> None:
 def test_all_processes_wait_before_they_look_for_a_file_of_the_main_one() -> None:
     code = f"import os\n{STEP}torch.save(model.state_dict(), 'm.pt')\nif os.path.exists('m.pt'):\n    model.load_state_dict(torch.load('m.pt'))"
     assert "accelerator.wait_for_everyone()\nif os.path.exists('m.pt'):\n    model.load" in after(migrated(script(code)))
+
+
+@pytest.mark.parametrize("line", ["os.remove('a') if os.path.exists('a') else None", "os.path.exists('a') and os.remove('a')", "[os.remove(f) for f in 'ab']"])
+def test_files_are_removed_by_the_main_process(line: str) -> None:
+    assert f"if accelerator.is_main_process:\n    {line}" in after(migrated(script(f"import os\n{STEP}{line}")))
+
+
+@pytest.mark.parametrize(
+    ("shown", "becomes"),
+    [
+        ("x.shape", "accelerator.gather_for_metrics(x).shape"),
+        ("f'{out.size()}'", "f'{accelerator.gather_for_metrics(out).size()}'"),
+        ("list(x.shape)", "list(accelerator.gather_for_metrics(x).shape)"),
+        ("x.shape[1:], x.size(1)", "x.shape[1:], x.size(1)"),
+        ("x.shape[0]", "accelerator.global_len(x)"),
+    ],
+)
+def test_shapes_are_shown_of_the_global_batch(shown: str, becomes: str) -> None:
+    assert f"accelerator.print({becomes})" in after(migrated(in_step(f"print({shown})")))

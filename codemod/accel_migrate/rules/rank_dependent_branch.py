@@ -13,6 +13,7 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertBefore, Severity
 from accel_migrate.facts.diverging import LOOKED_UP, Diverging
+from accel_migrate.facts.values import Spread
 from accel_migrate.side_effects import is_guarded, runs_models
 
 ID = "rank-dependent-branch"
@@ -21,6 +22,11 @@ WHY = "a process that decides alone leaves the others waiting"
 
 EXITS = {"sys.exit", "exit", "quit"}
 HYPERPARAMETERS = {"lr", "momentum", "weight_decay", "betas"}
+AGREE = (
+    "let all decide alike: accelerator.set_trigger() where it holds, then `if accelerator.check_trigger():` on every process; "
+    "a number is shared by utils.broadcast_object_list"
+)
+ROWS = "ask all rows of the batch: y = accelerator.gather_for_metrics(y) before the test, under another name if the step goes on with y"
 FLIPPED = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<"}
 
 
@@ -33,6 +39,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         asks = diverging.differs(node.test) or _looks_up(context, node)
         if asks and _steers(context, node) and not is_guarded(context.facts, node):
             yield from _agree(context, node)
+        elif not asks and _asks_rows(context, node.test) and _steers(context, node):
+            yield _finding(context, node, "is asked of this process's rows: the processes go different ways", ROWS)
     for _, node in context.facts.nodes(ast.Assign):
         assert isinstance(node, ast.Assign)
         if any(_is_hyperparameter(t) for t in node.targets) and diverging.differs(node.value):
@@ -43,6 +51,17 @@ def _looks_up(context: Context, node: ast.If | ast.While) -> bool:
     """Whether the test asks the file system, in the middle of training."""
     calls = (n for n in ast.walk(node.test) if isinstance(n, ast.Call))
     return _around(context, node) is not None and any(context.facts.external.get(c, "") in LOOKED_UP for c in calls)
+
+
+def _asks_rows(context: Context, test: ast.expr) -> bool:
+    """Whether the test compares rows of this process's slice: `if y[0] == 1`."""
+    if isinstance(test, ast.BoolOp):
+        return any(_asks_rows(context, value) for value in test.values)
+    if isinstance(test, ast.UnaryOp):
+        return _asks_rows(context, test.operand)
+    if not isinstance(test, ast.Compare) or isinstance(test.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
+        return False
+    return any(v.spread in {Spread.SHARD, Spread.ROW} and not v.batch for v in context.locals(test))
 
 
 def _around(context: Context, node: ast.AST) -> ast.AST | None:
@@ -62,9 +81,17 @@ def _steers(context: Context, node: ast.If | ast.While) -> bool:
     inside = [n for statement in [*node.body, *node.orelse] for n in ast.walk(statement)]
     if any(isinstance(n, ast.Call) and context.facts.external.get(n) in EXITS for n in inside) or any(isinstance(n, ast.Raise) for n in inside):
         return _around(context, node) is not None
-    if any(isinstance(n, ast.Break | ast.Continue | ast.Return) for n in inside) and (_around(context, node) is not None or _in_step(context, node)):
+    if any(isinstance(n, ast.Break | ast.Continue) and _leaves(context, n, node) for n in inside):
+        return True
+    if any(isinstance(n, ast.Return) for n in inside) and (_around(context, node) is not None or _in_step(context, node)):
         return True
     return any(runs_models(context.facts, s) for s in [*node.body, *node.orelse]) or _reduces(context, node)
+
+
+def _leaves(context: Context, jump: ast.AST, node: ast.If) -> bool:
+    """Whether `jump`, inside `node`, ends a round of a loop around it in which models run."""
+    loop = next((a for a in context.facts.ancestors(jump) if isinstance(a, ast.For | ast.While)), None)
+    return loop is not None and not context.facts.inside(loop, node) and runs_models(context.facts, loop)
 
 
 def _in_step(context: Context, node: ast.AST) -> bool:
@@ -120,11 +147,7 @@ def _is_hyperparameter(target: ast.expr) -> bool:
     return isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) and target.slice.value in HYPERPARAMETERS
 
 
-def _finding(context: Context, node: ast.stmt, problem: str) -> Finding:
+def _finding(context: Context, node: ast.stmt, problem: str, advice: str = AGREE) -> Finding:
     shown = node.test if isinstance(node, ast.If | ast.While) else node
-    return Finding(
-        source=context.source(node), node=node, rule=ID, severity=Severity.ERROR,
-        message=f"`{ast.unparse(shown)[:60]}` {problem}",
-        advice="let all decide alike: accelerator.set_trigger() where it holds, then `if accelerator.check_trigger():` on every process; "
-        "a number is shared by utils.broadcast_object_list",
-    )  # fmt: skip
+    message = f"`{ast.unparse(shown)[:60]}` {problem}"
+    return Finding(source=context.source(node), node=node, rule=ID, severity=Severity.ERROR, message=message, advice=advice)
