@@ -19,7 +19,7 @@ NOTHING = {
     "the number of batches": "print(len(loader))",
     "the shape of a row": "print(x.shape[1:])",
     "a test for None": "if loss is None:\n    raise SystemExit",
-    "a test of a number of rows": "if len(x) < 2:\n    pass",
+    "a test of two numbers of rows": "if len(x) != len(y):\n    pass",
     "a learning rate": "print(optimizer.param_groups[0]['lr'])",
     "the norm of a parameter": "print(next(model.parameters()).norm().item())",
     "a type": "print(x.dtype, x.device)",

@@ -92,6 +92,9 @@ SUMS = {
     "the same by a method": "«out.t().mm(out)»",
     "the same by einsum": "«torch.einsum('bi,bj->ij', out, out)»",
     "a product of two columns": "«torch.dot(out[:, 0], out[:, 1])»",
+    "the number of rows that a mask chooses": "«len(y[y > 0])»",
+    "the first dimension of rows that a mask chooses": "«x[y > 0].shape[0]»",
+    "the number of places where a mask holds": "mask = y > 0\n«len(mask.nonzero())»",
 }
 COUNTS = {
     "the length of a batch": "«len(x)»",
@@ -105,8 +108,9 @@ OTHERS = {
     "a share of the rows": ("«100 / len(x)»", Spread.RATE),
     "one row": ("for row in x:\n    «row»", Spread.ROW),
     "a mean of the rows that a mask chooses": ("mask = y != 0\n«out[mask].mean()»", Spread.RATIO),
+    "a mean of the rows at the places of a mask": ("mask = y != 0\nplaces = torch.where(mask)[0]\n«out[places].mean()»", Spread.RATIO),
+    "a mean of what a mask selects": ("mask = y != 0\n«torch.masked_select(out[:, 0], mask).mean()»", Spread.RATIO),
     "a loss of the rows that a condition chooses": ("«F.cross_entropy(out[y > 0], y[y > 0])»", Spread.RATIO),
-    "the number of rows that a mask chooses": ("«len(y[y > 0])»", Spread.MIXED),
     "a sum over a sum": ("mask = y != 0\n«(out[:, 0] * mask).sum() / mask.sum()»", Spread.RATIO),
     "a loss that leaves out targets": ("«F.cross_entropy(out, y, ignore_index=0)»", Spread.RATIO),
     "a loss with class weights": ("w = torch.ones(2)\n«F.cross_entropy(out, y, weight=w)»", Spread.RATIO),

@@ -15,7 +15,9 @@
 | early_stopping | `print` as a default argument, index samplers, the best checkpoint loaded again |
 | ema_class | an averaged copy in a module of its own, a custom loss, a warm-up schedule by lambda, a running loss |
 | filled | arrays filled by a running pointer and by the samples' index |
+| filtered_rows | rows chosen by masks and their places, small batches left out, outputs of a training epoch joined |
 | image_tutorial | batches drawn to look at before and after training, per-class accuracy |
+| kept_figures | losses kept as tensors: the best, the last, a running mean, one for each epoch, a sum in place |
 | lenet | an `accuracy` helper for training and evaluation, sums added to an accumulator |
 | looked_at | loaders that are only read for statistics, which nobody prepares |
 | mean_teacher | `zip` of two loaders, an averaged teacher, noise with the size of the batch |

@@ -18,6 +18,7 @@ from accel_migrate.facts.values import (
     Value,
     Values,
     locals_of,
+    made,
 )
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Builtins:
                     self.show_expression(part.value, frame)
         elif locals_of(values):
             self.evaluator.convert(node, values, frame, "print")
+        elif made(values, Role.SHAPE) and (rows := _shaped(node)) is not None:
+            self.evaluator.convert(rows, self.facts.of(rows), frame, "print")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             self.show(node, None, frame)  # type: ignore[arg-type]
         elif isinstance(node, ast.Dict):
@@ -98,6 +101,8 @@ class Builtins:
                 self.show_expression(value, frame)
 
     def f_min(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name.startswith("torch.") and self._compares_figures(args, frame):
+            return UNKNOWN
         if name not in {"min", "max"} or self.calls.takes_shard(args):
             return self.tensor_function(name, name.rpartition(".")[2], node, args, frame)
         for argument, values in zip(args.nodes, args.positional, strict=True):
@@ -105,7 +110,16 @@ class Builtins:
                 self.evaluator.convert(argument, values, frame, "test")  # Python's own, which compares
         return frozenset(v for values in args.positional for v in locals_of(values) if v.spread in {Spread.COUNT, Spread.RATE})
 
-    f_max = f_min
+    f_max = f_minimum = f_maximum = f_min
+
+    def _compares_figures(self, args: Arguments, frame: Frame) -> bool:
+        """`torch.minimum(best, loss.detach())`: the smaller of two global figures, unless gradients flow through one."""
+        figures = [(node, values) for node, values in zip(args.nodes, args.positional, strict=True) if ops.spreads(values)]
+        if len(args.nodes) != 2 or not figures or self.calls.takes_shard(args) or not all(self.evaluator.is_cut(node) for node, _ in figures):
+            return False
+        for node, values in figures:
+            self.evaluator.convert(node, values, frame, "test")
+        return True
 
     def f_str(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if name in {"str", "repr", "format"} and node.args:
@@ -162,3 +176,14 @@ class Builtins:
 
     def f_super(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         return frozenset({Made(Role.OBJECT, node, "super")})
+
+
+def _shaped(node: ast.expr) -> ast.expr | None:
+    """`x` of `x.shape`, `x.size()` and of a list of either."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"} and len(node.args) == 1:
+        return _shaped(node.args[0])
+    if isinstance(node, ast.Attribute) and node.attr == "shape":
+        return node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size" and not node.args:
+        return node.func.value
+    return None

@@ -141,6 +141,8 @@ LINEAR = {
 """Functions and methods that make of a mean over the rows such a mean, and of a sum a sum."""
 QUESTIONS = {"bool", "eq", "ge", "gt", "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "ne"}
 """Functions and methods that answer with true or false for each row."""
+PLACES = {"nonzero", "argwhere", "flatnonzero"}
+"""Functions and methods that tell where a mask holds."""
 TENSOR_FACTS = {"dtype", "device", "ndim", "requires_grad", "is_cuda", "layout", "itemsize", "grad_fn", "is_leaf"}
 """Attributes of a tensor which say nothing of its rows."""
 

@@ -114,7 +114,8 @@ class Containers:
             return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
         if isinstance(value, Made):
             if value.role is Role.SHAPE:
-                return frozenset({Local(Spread.COUNT)}) if value.detail == f"shape {key}" else UNKNOWN
+                counts = {f"shape {key}": Spread.COUNT, f"filtered {key}": Spread.SUM}
+                return frozenset({Local(counts[value.detail])}) if value.detail in counts else UNKNOWN
             if value.role in {Role.MODEL, Role.PARAMETERS, Role.DEVICE}:
                 return frozenset({value})
             return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")

@@ -12,6 +12,7 @@ from accel_migrate.facts.calls import Calls
 from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
 from accel_migrate.facts.facts import Conversion
+from accel_migrate.facts.kept import Kept
 from accel_migrate.facts.members import Members
 from accel_migrate.facts.states import States
 from accel_migrate.facts.values import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Comprehensions, Accumulators, States):
+class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:
@@ -130,12 +131,21 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States):
             for operand, value in zip((node.left, *node.comparators), values, strict=True):
                 if ops.statistic(ops.without_grad(value)):
                     self.convert(operand, value, frame, "statistic")
-            return ops.local(Spread.SHARD, *values, truth=True)
+            return ops.without_grad(ops.local(Spread.SHARD, *values, truth=True))
         if not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
             for operand, value in zip((node.left, *node.comparators), values, strict=True):
                 if ops.spreads(value) and not ops.spreads(value) & {Spread.COUNT, Spread.RATE}:
                     self.convert(operand, value, frame, "test")
+            if len(values) == 2:
+                self._compare_count((node.left, values[0]), (node.comparators[0], values[1]), frame)
         return UNKNOWN
+
+    def _compare_count(self, left: tuple[ast.expr, Values], right: tuple[ast.expr, Values], frame: Frame) -> None:
+        """`if len(x) < batch_size`: the size of the batch is meant, where the other side does not come from this batch."""
+        for (count, values), (bound, others) in ((left, right), (right, left)):
+            per_batch = not self.machine.loader_loops or (isinstance(bound, ast.Name) and self._is_per_batch(bound.id, frame))
+            if ops.spreads(values) == {Spread.COUNT} and not locals_of(others) and isinstance(bound, ast.Constant | ast.Attribute | ast.Name) and not per_batch:
+                self.convert(count, values, frame, "count")
 
     def on_IfExp(self, node: ast.IfExp, frame: Frame) -> Values:
         self.test(node.test, frame)

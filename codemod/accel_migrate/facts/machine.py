@@ -252,6 +252,7 @@ class Machine:
             for i, element in enumerate(target.elts):
                 self.assign(element, self.evaluator.element(values, i, frame), frame, statement)
             return
+        values = self.evaluator.kept(target, values, frame, statement)
         self.facts.values[target] = limited(self.facts.values.get(target, UNKNOWN) | values)
         self._note_binding(target, values, frame, statement)
         if isinstance(target, ast.Name):

@@ -64,7 +64,7 @@ class Members:
             return self._made_attribute(value, name)
         if isinstance(value, Local):
             if value.spread is Spread.SHARD and name == "shape":
-                return frozenset({Made(Role.SHAPE, node, f"shape {value.axis}")})
+                return frozenset({Made(Role.SHAPE, node, ops.shape_of(value))})
             if value.output and name == "loss":
                 return self._returned_loss(value)
             if name in catalog.TENSOR_FACTS:

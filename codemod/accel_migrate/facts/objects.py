@@ -126,9 +126,15 @@ class Objects:
         if self.machine.loader_loops and not self.evaluator.made_per_batch(box.site):
             self.evaluator.keep_results(values)
         feeds = self.evaluator._feeds_backward(node.func.value, frame)  # type: ignore[attr-defined]
-        trains = bool(self.machine.loader_loops) and self.machine.loader_loops[-1].trains
-        input_rows = kinds == {Spread.SHARD} and (trains or any(v.grad for v in locals_of(values)))
+        input_rows = kinds == {Spread.SHARD} and not self._is_result(node, values)
         if kinds and not feeds and not input_rows and not self.evaluator.made_per_batch(box.site):
             self.evaluator.convert(node.args[-1], values, frame, "collect")
             values = frozenset(v for v in values if not isinstance(v, Local))
         self.machine.write_heap(box, "*", self.evaluator.iterate(values, frame) if name == "extend" else values)
+
+    def _is_result(self, node: ast.Call, values: Values) -> bool:
+        """Whether the rows which `node` keeps are results to look at later: no gradient flows, and no batch is kept as it is."""
+        trains = bool(self.machine.loader_loops) and self.machine.loader_loops[-1].trains
+        if not trains:
+            return not any(v.grad for v in locals_of(values))
+        return self.evaluator.trains_nothing(node.func.value, node.args[-1]) and not any(v.batch for v in locals_of(values))

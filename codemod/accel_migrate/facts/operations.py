@@ -216,14 +216,32 @@ def are_true_or_false(values: Values) -> bool:
 
 
 def row_count(rows: Values) -> Values:
-    """The spread of the number of `rows`."""
-    return local(S.MIXED if any(v.mask is not None for v in locals_of(rows)) else S.COUNT)
+    """The spread of the number of `rows`; that of rows chosen by a mask is in no proportion to the batch, but adds up."""
+    return local(S.SUM if is_filtered(rows) else S.COUNT)
+
+
+def is_filtered(rows: Values) -> bool:
+    return any(v.mask is not None for v in locals_of(rows))
+
+
+def shape_of(rows: Local) -> str:
+    """What a shape is remembered by: the dimension of the rows, and whether they were chosen by a mask."""
+    return f"shape {rows.axis}" if rows.mask is None else f"filtered {rows.axis}"
+
+
+def places(mask: Values, node: ast.expr) -> Values:
+    """The spread of `mask.nonzero()`, where `node` is the mask: as many rows as hold true."""
+    return local(S.SHARD, mask, mask=node)
 
 
 def chosen(rows: Values, index: Values, node: ast.expr) -> Values:
-    """The spread of `rows[index]`, where `node` is the index."""
-    if S.SHARD not in spreads(rows) or not are_true_or_false(index):
+    """The spread of `rows[index]`, where `node` is the index: a mask, or the places where one holds."""
+    if S.SHARD not in spreads(rows):
         return rows
+    found = next((v.mask for v in locals_of(index) if v.mask is not None), None)
+    if not are_true_or_false(index) and found is None:
+        return rows
+    node = node if are_true_or_false(index) else found
     return frozenset(replace(v, mask=node, truth=False, host=False) if isinstance(v, Local) else v for v in rows)
 
 

@@ -48,6 +48,10 @@ class Tensors:
             return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
             return self._stacked(_strongest(inputs), args) if last == "stack" else _strongest(inputs)
+        if Spread.SHARD in ops.spreads(first) and (last in catalog.PLACES or (last == "where" and len(inputs) == 1)):
+            return ops.places(first, args.nodes[0])
+        if last == "masked_select" and len(args.nodes) > 1:
+            return ops.chosen(first, inputs[1], args.nodes[1])
         if last == "einsum":
             return ops.contraction(args.literal(0, "equation"), inputs[1:])
         if name in catalog.TENSOR_PRODUCTS and len(inputs) > 1:
@@ -76,7 +80,7 @@ class Tensors:
             return UNKNOWN
         if name == "size" and Spread.SHARD in ops.spreads(base):
             if not node.args:
-                return frozenset({Made(Role.SHAPE, node, f"shape {_axis(base)}")})
+                return frozenset({Made(Role.SHAPE, node, ops.shape_of(next(v for v in locals_of(base) if v.spread is Spread.SHARD)))})
             return ops.row_count(base) if args.literal(0, "dim") == _axis(base) else UNKNOWN
         if name in {"numel", "nelement", "__len__"} and Spread.SHARD in ops.spreads(base):
             return ops.row_count(base)
@@ -87,6 +91,10 @@ class Tensors:
         if name == "format":
             self.show(node, args, frame)
             return UNKNOWN
+        if name in catalog.PLACES and Spread.SHARD in ops.spreads(base):
+            return ops.places(base, func.value)
+        if name == "masked_select" and args.nodes:
+            return ops.chosen(base, args.positional[0], args.nodes[0])
         inputs = [self.evaluator._deep(v) for v in args.all()]
         return self.transformed(name, base, inputs, args, 0, func.value)
 

@@ -1,0 +1,38 @@
+"""Whether a variable that a loop assigns is read in a later round, or after the loop."""
+
+from __future__ import annotations
+
+import ast
+
+from accel_migrate.facts.facts import Facts
+
+
+def outlives(facts: Facts, name: str, loop: ast.AST) -> bool:
+    """Whether what the round of `loop` leaves in `name` is read by another one or after the loop."""
+    nodes = [n for n in ast.walk(facts.function(loop)) if isinstance(n, ast.Name) and n.id == name]
+    inside = sorted((n for n in nodes if facts.inside(n, loop)), key=_place)
+    after = sorted((n for n in nodes if not facts.inside(n, loop) and _place(n) > _place(loop)), key=_place)
+    return _is_read_first(facts, after) or _is_read_first(facts, inside) or _escapes(facts, inside, loop)
+
+
+def _is_read_first(facts: Facts, nodes: list[ast.Name]) -> bool:
+    """Whether the statement of the first of `nodes` reads the variable, be it to assign it anew."""
+    if not nodes:
+        return False
+    first = facts.statement(nodes[0])
+    same = [n for n in nodes if facts.statement(n) is first]
+    return any(isinstance(n.ctx, ast.Load) for n in same)
+
+
+def _escapes(facts: Facts, nodes: list[ast.Name], loop: ast.AST) -> bool:
+    """Whether the first assignment is conditional, and some read is not under its condition."""
+    if not nodes or isinstance(nodes[0].ctx, ast.Load):
+        return False
+    block = facts.parents[facts.statement(nodes[0])]
+    if block is loop or not isinstance(block, ast.If | ast.Try):
+        return False
+    return any(isinstance(n.ctx, ast.Load) and not facts.inside(n, block) for n in nodes)
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
