@@ -61,7 +61,9 @@ def _is_launched(facts: Facts, test: ast.expr, wanted: bool) -> bool:
     meaning = ranks_of(facts).of(test)
     if meaning is not None:
         return meaning.kind is Kind.AVAILABLE or (meaning.kind is Kind.FLAG and meaning.negated is not wanted)
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and wanted else []
+    parts = test.values if isinstance(test, ast.BoolOp) and wanted else []
+    if parts and isinstance(test.op, ast.Or):  # type: ignore[attr-defined]
+        return any(_is_launched(facts, part, True) for part in parts)
     return bool(parts) and all(_is_launched(facts, part, True) or facts.external.get(part) == "torch.cuda.is_available" for part in parts)  # type: ignore[arg-type]
 
 
@@ -96,19 +98,21 @@ def _passed_by(facts: Facts, statement: ast.stmt) -> Iterator[Test]:
         if isinstance(other, ast.If):
             if _leaves(other.body):
                 yield other.test, False
-            elif _leaves_at_last(other):
-                yield other.test, True
+            elif (tests := _tests_of_chain(other)) is not None:
+                yield (tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests)), True
 
 
 def _leaves(block: list[ast.stmt]) -> bool:
     return bool(block) and isinstance(block[-1], ast.Return)
 
 
-def _leaves_at_last(node: ast.If) -> bool:
-    """`if a: ... elif b: ... else: return`."""
+def _tests_of_chain(node: ast.If) -> list[ast.expr] | None:
+    """The tests of `if a: ... elif b: ... else: return`, one of which holds further down; None for other `if`s."""
+    tests = [node.test]
     while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
         node = node.orelse[0]
-    return _leaves(node.orelse)
+        tests.append(node.test)
+    return tests if _leaves(node.orelse) else None
 
 
 def spawns(facts: Facts) -> ast.Call | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.apex import Apex
 from accel_migrate.facts.builtins import Builtins
 from accel_migrate.facts.objects import Objects
 from accel_migrate.facts.starting import Starting
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame
 
 
-class Library(Builtins, Tensors, Objects, Starting):
+class Library(Builtins, Tensors, Objects, Starting, Apex):
     """Effects of library calls, by full name."""
 
     def __init__(self, calls: Calls) -> None:

@@ -142,7 +142,13 @@ class Ranks:
         for node in ast.walk(self.facts.function(init)):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is True:
                 for target in node.targets:
-                    self._give(target, Kind.FLAG)
+                    if self._is_switched_off(target):
+                        self._give(target, Kind.FLAG)
+
+    def _is_switched_off(self, target: ast.expr) -> bool:
+        """Whether `target` is False elsewhere."""
+        place = self.place(target)
+        return place is not None and any(isinstance(s, ast.Constant) and s.value is False for s in self.sources.get(place, ()))
 
     def _give(self, value: ast.expr, kind: Kind | None) -> None:
         place = self.place(value)
@@ -216,16 +222,9 @@ class Ranks:
         return found.opposite() if found.kind in {*CONDITIONS, Kind.AVAILABLE} else None
 
     def _BinOp(self, node: ast.BinOp) -> Meaning | None:
-        left, right = self.kind(node.left), self.kind(node.right)
-        if isinstance(node.op, ast.Mod) and left is Kind.RANK and right is Kind.LOCAL_WORLD:
-            return Meaning(Kind.LOCAL_RANK)
-        if isinstance(node.op, ast.Mult) and Kind.LOCAL_WORLD in {left, right}:
-            return Meaning(Kind.WORLD)
-        if isinstance(node.op, ast.Add):
-            for one, other in ((left, node.right), (right, node.left)):
-                if one in {Kind.RANK, Kind.LOCAL_RANK} and isinstance(other, ast.BinOp) and isinstance(other.op, ast.Mult):
-                    return Meaning(Kind.RANK)
-        return None
+        """The rank on a node. What else is computed from ranks is a rank only where it is used as one (`given`)."""
+        modulo = isinstance(node.op, ast.Mod) and self.kind(node.left) is Kind.RANK and self.kind(node.right) is Kind.LOCAL_WORLD
+        return Meaning(Kind.LOCAL_RANK) if modulo else None
 
     def _BoolOp(self, node: ast.BoolOp) -> Meaning | None:
         found = [self.of(value) for value in node.values]

@@ -98,14 +98,18 @@ def _devices(context: Context, function: ast.FunctionDef) -> Iterator[Edit]:
 
 
 def _finds_out(context: Context, statement: ast.stmt) -> bool:
-    """An `if` that asks the environment whether there are processes, and keeps ranks or returns."""
+    """An `if` (and its `elif`s) that asks the environment whether there are processes, and keeps ranks or returns."""
     if not isinstance(statement, ast.If):
         return False
-    meaning = ranks_of(context.facts).of(statement.test)
-    asks = meaning is not None and meaning.kind is Kind.FLAG
-    rest = statement.orelse
-    also = len(rest) == 1 and isinstance(rest[0], ast.If) and _finds_out(context, rest[0])
-    return asks and all(_only_keeps(context, s) for s in statement.body) and (also or all(_only_keeps(context, s) for s in rest))
+    tests, bodies = [], []
+    chain: list[ast.stmt] = [statement]
+    while len(chain) == 1 and isinstance(chain[0], ast.If):
+        tests.append(chain[0].test)
+        bodies.append(chain[0].body)
+        chain = chain[0].orelse
+    meanings = [ranks_of(context.facts).of(test) for test in tests]
+    asks = any(m is not None and m.kind is Kind.FLAG for m in meanings)
+    return asks and all(_only_keeps(context, s) for body in (*bodies, chain) for s in body)
 
 
 def _only_keeps(context: Context, statement: ast.stmt) -> bool:
@@ -114,14 +118,22 @@ def _only_keeps(context: Context, statement: ast.stmt) -> bool:
         return statement.value is None
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         name = context.facts.external.get(statement.value, "")
-        return name in SAYING or name in {"torch.cuda.set_device", *DEVICE_SETTERS}
+        return name in SAYING or name in {"torch.cuda.set_device", *DEVICE_SETTERS} or _is_repeated(context, statement)
     if isinstance(statement, ast.Assign):
         ranks = ranks_of(context.facts)
         place = ranks.place(statement.targets[0])
         environment = isinstance(statement.targets[0], ast.Subscript) and is_environment(context, statement.targets[0].value)
-        known = place is not None and (place in ranks.given or place in ranks.places)
+        known = place is not None and (place in ranks.given or place in ranks.places or place in settings_of_groups(context.facts, ranks))
         return environment or known or ranks.of(statement.value) is not None or isinstance(statement.value, ast.Constant)
     return isinstance(statement, ast.Pass)
+
+
+def _is_repeated(context: Context, statement: ast.Expr) -> bool:
+    """Whether the function calls the same helper at its end, whoever it is: `setup_for_distributed(args.rank == 0)`."""
+    function = context.facts.function(statement)
+    callees = context.facts.callees.get(statement.value, set())  # type: ignore[call-overload]
+    others = [s.value for s in getattr(function, "body", []) if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)]
+    return any(context.facts.callees.get(call, set()) & callees for call in others)
 
 
 def _serves_the_group(context: Context, call: ast.Call) -> bool:

@@ -11,7 +11,9 @@ from accel_migrate.facts.distributed import process_group_calls, ranks_of
 from accel_migrate.facts.rank_names import CALLS, Kind
 from accel_migrate.facts.ranks import Meaning, Place, Ranks, stands_for_one
 from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.values import Role
 from accel_migrate.hand_made import ID
+from accel_migrate.hand_made.divisors import divisors
 from accel_migrate.hand_made.samplers import among_several
 
 WHY = "the accelerator knows the processes"
@@ -41,6 +43,7 @@ class Reading:
         self.skipped |= {choice.statement for choice in context.home.others}
         self.foreign = {place for place in {*ranks.places, *ranks.given} if self._is_foreign(place)}
         """Places whose values come from elsewhere: a command line, the number of devices, a helper that goes."""
+        self.divisors = divisors(context, ranks)
 
     def replaced(self, node: ast.AST) -> Iterator[Edit]:
         if node in self.skipped:
@@ -58,6 +61,9 @@ class Reading:
             yield from self._say(node, "@accelerator@.device")
             return
         meaning = self.ranks.of(node)
+        if isinstance(node, ast.Name | ast.Attribute) and self.ranks.place(node) in self.divisors:
+            yield from self._say(node, "@accelerator@.num_processes")
+            return
         if meaning is None or meaning.kind not in ATTRIBUTES or isinstance(node, ast.Constant):
             return
         text = f"@accelerator@.{ATTRIBUTES[meaning.kind]}"
@@ -107,18 +113,20 @@ class Reading:
         yield from imports
 
     def _is_device(self, node: ast.JoinedStr) -> bool:
-        """`f"cuda:{rank}"`."""
-        first = node.values[0] if node.values else None
+        """`f"cuda:{rank}"`, `f"{device}:{rank}"`."""
         parts = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
-        parent = self.facts.parents[node]
-        if not (isinstance(first, ast.Constant) and str(first.value).startswith("cuda:") and len(parts) == 1) or isinstance(parent, ast.Dict):
+        if not parts or isinstance(self.facts.parents[node], ast.Dict) or not self._is_rank(parts[-1]):
             return False
-        return self._is_rank(parts[0])
+        first = node.values[0]
+        if isinstance(first, ast.Constant):
+            return str(first.value).startswith("cuda:") and len(parts) == 1
+        return len(parts) == 2 and self.facts.has_role(parts[0], Role.DEVICE)
 
     def _is_numbered_device(self, node: ast.expr) -> bool:
         """`torch.device("cuda", rank)`, and `rank` where a device is meant: `x.to(rank)`."""
-        if isinstance(node, ast.Call) and self.facts.external.get(node) == "torch.device" and len(node.args) == 2:
-            return self._is_rank(node.args[1])
+        if isinstance(node, ast.Call) and self.facts.external.get(node) == "torch.device" and node.args:
+            number = node.args[-1]
+            return self._is_device(number) if isinstance(number, ast.JoinedStr) else len(node.args) == 2 and self._is_rank(number)
         parent = self.facts.parents[node]
         moves = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr in {"to", "cuda"} and node in parent.args
         named = isinstance(parent, ast.keyword) and parent.arg in {"device", "map_location"}
@@ -137,7 +145,7 @@ class Reading:
         told = [self._told(source) for source in sources if not stands_for_one(source)]
         if not isinstance(place[0], Scope):
             return True if meaning.kind is not Kind.MAIN and place in self.ranks.given else not all(t == meaning for t in told)
-        return place in self.ranks.given and not all(t == meaning for t in told)
+        return place in self.ranks.given and bool(sources) and not (told and all(t == meaning for t in told))
 
     def _told(self, source: ast.expr) -> Meaning | None:
         return self.ranks.of(source)

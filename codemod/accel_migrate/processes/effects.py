@@ -8,7 +8,7 @@ HARMLESS = {
     "int", "float", "str", "bool", "len", "min", "max", "dict", "list", "tuple", "os.getenv", "os.environ.get", "os.getpid", "torch.device",
     "torch.cuda.device_count", "torch.cuda.is_available", "torch.cuda.current_device", "torch.accelerator.device_count",
     "torch.accelerator.is_available", "torch.accelerator.current_accelerator", "torch.distributed.get_rank", "dist.get_rank",
-    "dist.get_world_size", "torch.distributed.get_world_size", "contextlib.nullcontext", "nullcontext", "socket.gethostname",
+    "dist.get_world_size", "torch.distributed.get_world_size", "contextlib.nullcontext", "nullcontext", "socket.gethostname", "PartialState",
 }  # fmt: skip
 """Calls that only look something up or convert it."""
 

@@ -23,13 +23,15 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts.distributed import When, conditions, process_group_calls, ranks_of, training_starts, when
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.off import Off
-from accel_migrate.facts.ranks import Place, Ranks
+from accel_migrate.facts.rank_names import Kind
+from accel_migrate.facts.ranks import Place, Ranks, argument_name
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.processes.paragraphs import delete
 from accel_migrate.processes.settings import settings_of_groups, talk_of_settings
 
 ID = "hand-made-ddp"
 WHY = "accel launch starts the processes: the branch that a flag turned on goes"
+DEVICES: Place = ("the number of devices", "")
 SAMPLER_ARGUMENTS = {"sampler", "batch_sampler"}
 
 
@@ -51,7 +53,7 @@ class Folding:
         if not self.switches:
             return []
         self.samplers |= _held_samplers(facts, ranks)
-        wanted = {place for place in {*ranks.sources, *_arguments(facts)} if _name(place) in self.switches}
+        wanted = {place for place in {DEVICES, *ranks.sources, *_arguments(facts)} if _name(place) in self.switches}
         off = Off(facts, ranks, wanted)
         self.settings |= {_name(place) for place in settings_of_groups(facts, ranks)}
         folded = list(_folded(facts, off))
@@ -64,7 +66,10 @@ class Folding:
         return [delete(facts, node, ID, WHY) for node in talk_of_settings(facts, ranks, places)]
 
     def _find_switches(self, facts: Facts, ranks: Ranks) -> None:
-        for call in (*process_group_calls(facts), *training_starts(facts)):
+        groups = process_group_calls(facts)
+        if any(when(facts, call) is not When.ASKED for call in groups):
+            return
+        for call in (*groups, *training_starts(facts)):
             if when(facts, call) is not When.ASKED:
                 continue
             found = switches(facts, ranks, call)
@@ -82,7 +87,7 @@ def switches(facts: Facts, ranks: Ranks, call: ast.Call) -> set[Place]:
         for part in _conjuncts(test) if wanted else [test]:
             off.read = set()
             if off.truth(part) is (not wanted):
-                found |= off.read or {("device count", "")}
+                found |= off.read or {DEVICES}
     return found
 
 
@@ -98,8 +103,6 @@ def _name(place: Place) -> str:
 
 
 def _arguments(facts: Facts) -> Iterator[Place]:
-    from accel_migrate.facts.ranks import argument_name
-
     return (("attribute", name) for _, node in facts.nodes(ast.Call) if (name := argument_name(node)))  # type: ignore[arg-type]
 
 
@@ -115,14 +118,18 @@ def _said(facts: Facts, call: ast.Call, names: set[str]) -> Finding:
 # -- conditions that became constants -------------------------------------------------------------------
 def _folded(facts: Facts, off: Off) -> Iterator[Edit]:
     done: set[ast.AST] = set()
+    gone: set[ast.AST] = set()
     for source in facts.sources:
         for node in _outermost_first(source.tree):
-            if any(a in done for a in facts.ancestors(node)):
+            if node in gone or any(a in done or a in gone for a in facts.ancestors(node)):
                 continue
             edit = _fold(facts, off, node)
             if edit is not None:
                 done.add(node)
                 yield edit
+                below = list(_unreachable(facts, edit))
+                gone.update(e.node for e in below)
+                yield from below
 
 
 def _outermost_first(tree: ast.Module) -> Iterator[ast.If | ast.IfExp | ast.BoolOp]:
@@ -132,7 +139,7 @@ def _outermost_first(tree: ast.Module) -> Iterator[ast.If | ast.IfExp | ast.Bool
 def _fold(facts: Facts, off: Off, node: ast.If | ast.IfExp | ast.BoolOp) -> Edit | None:
     source = facts.source(node)
     if isinstance(node, ast.BoolOp):
-        return _shortened(facts, off, node)
+        return _added_nothing(facts, off, node) or _shortened(facts, off, node)
     truth = off.truth(node.test) if _depends(off, node.test) else None
     if truth is None:
         return None
@@ -145,6 +152,17 @@ def _fold(facts: Facts, off: Off, node: ast.If | ast.IfExp | ast.BoolOp) -> Edit
     return delete(facts, node, ID, WHY) if not _is_elif(facts, node) else UnwrapStatement(source=source, rule=ID, why=WHY, node=node, branch="orelse")
 
 
+def _unreachable(facts: Facts, edit: Edit) -> Iterator[DeleteStatement]:
+    """What stands below a branch that always runs now and returns."""
+    if not isinstance(edit, UnwrapStatement) or not isinstance(edit.node, ast.If) or _is_elif(facts, edit.node):
+        return
+    branch = edit.node.body if edit.branch == "body" else edit.node.orelse
+    if branch and isinstance(branch[-1], ast.Return | ast.Raise):
+        block = facts.block(edit.node)
+        for statement in block[block.index(edit.node) + 1 :]:
+            yield DeleteStatement(source=edit.source, rule=ID, why=WHY, node=statement, with_comment=True)
+
+
 def _is_elif(facts: Facts, node: ast.If) -> bool:
     parent = facts.parents[node]
     return isinstance(parent, ast.If) and parent.orelse == [node] and parent.col_offset == node.col_offset
@@ -155,9 +173,19 @@ def _depends(off: Off, test: ast.expr) -> bool:
     for node in ast.walk(test):
         if isinstance(node, ast.expr) and ((place := off.ranks.place(node)) is not None and place in (off.switches or ())):
             return True
-        if isinstance(node, ast.expr) and off.ranks.of(node) is not None and off.value(node) is not None:
+        meaning = off.ranks.of(node) if isinstance(node, ast.expr) else None
+        if meaning is not None and (off.value(node) is not None or (meaning.kind is Kind.LOCAL_WORLD and DEVICES in (off.switches or ()))):  # type: ignore[arg-type]
             return True
     return False
+
+
+def _added_nothing(facts: Facts, off: Off, node: ast.BoolOp) -> Edit | None:
+    """`len(loader) + (switch and more)` is `len(loader)`."""
+    parent = facts.parents[node]
+    if not isinstance(parent, ast.BinOp) or not isinstance(parent.op, ast.Add) or not _depends(off, node) or off.truth(node) is not False:
+        return None
+    other = parent.left if parent.right is node else parent.right
+    return ReplaceExpression(source=facts.source(node), rule=ID, why=WHY, node=parent, template="{x}", parts={"x": other})
 
 
 def _shortened(facts: Facts, off: Off, node: ast.BoolOp) -> Edit | None:
@@ -177,6 +205,8 @@ def _held_samplers(facts: Facts, ranks: Ranks) -> set[str]:
     found: set[str] = set()
     for call, name in facts.external.items():
         parent = facts.parents[call]
+        while isinstance(parent, ast.IfExp):
+            parent = facts.parents[parent]
         if name in catalog.DISTRIBUTED_SAMPLERS and isinstance(parent, ast.Assign):
             found |= {_name(place) for target in parent.targets if (place := ranks.place(target)) is not None}
     return found
@@ -187,7 +217,7 @@ def _without_samplers(facts: Facts, ranks: Ranks, names: set[str]) -> Iterator[E
     gone = {place for place, values in ranks.sources.items() if _name(place) in names and all(_is_none(v) for v in values)}
     for source, node in facts.nodes(ast.Compare, ast.Call) if gone else ():
         if isinstance(node, ast.Compare) and ranks.place(node.left) in gone and _is_none(node.comparators[-1]) and isinstance(node.ops[0], ast.Is | ast.IsNot):
-            yield ReplaceExpression(source=source, rule=ID, why=WHY, node=node, template=str(isinstance(node.ops[0], ast.Is)))
+            yield _answered(facts, node, isinstance(node.ops[0], ast.Is))
         elif isinstance(node, ast.Call):
             for keyword in node.keywords:
                 if keyword.arg in SAMPLER_ARGUMENTS and ranks.place(keyword.value) in gone:
@@ -196,6 +226,15 @@ def _without_samplers(facts: Facts, ranks: Ranks, names: set[str]) -> Iterator[E
         assert isinstance(node, ast.Assign)
         if len(node.targets) == 1 and ranks.place(node.targets[0]) in gone and not _is_read_elsewhere(facts, ranks, node.targets[0]):
             yield DeleteStatement(source=source, rule=ID, why=WHY, node=node)
+
+
+def _answered(facts: Facts, node: ast.Compare, answer: bool) -> Edit:
+    """`node` is `answer`; `shuffle and True` is `shuffle`."""
+    parent, source = facts.parents[node], facts.source(node)
+    if isinstance(parent, ast.BoolOp) and len(parent.values) == 2 and isinstance(parent.op, ast.And) is answer:
+        other = next(v for v in parent.values if v is not node)
+        return ReplaceExpression(source=source, rule=ID, why=WHY, node=parent, template="{x}", parts={"x": other})
+    return ReplaceExpression(source=source, rule=ID, why=WHY, node=node, template=str(answer))
 
 
 def _is_none(value: ast.expr) -> bool:

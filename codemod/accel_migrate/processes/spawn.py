@@ -164,6 +164,9 @@ def _launched(facts: Facts, start: Start) -> Iterator[Edit]:
 
 
 def _first(function: ast.FunctionDef) -> ast.stmt:
-    first = function.body[0]
-    docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(function.body) > 1
-    return function.body[1] if docstring else first
+    """The first statement that does something, below the docstring and `global` lines."""
+    for statement in function.body:
+        docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not docstring and not isinstance(statement, ast.Global | ast.Nonlocal):
+            return statement
+    return function.body[-1]

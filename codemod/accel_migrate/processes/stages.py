@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from accel_migrate.edits import DropImportIfUnused, Edit, Finding, RenameParameter, WrapStatements
+from accel_migrate.edits import Edit, Finding, RenameParameter, WrapStatements
 from accel_migrate.facts import catalog
 from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.interpret import gather_facts
 from accel_migrate.places import node_of
 from accel_migrate.processes.fold import Folding
+from accel_migrate.processes.launch_scripts import launch_notes
 from accel_migrate.processes.spawn import called_directly
 from accel_migrate.processes.sweep import leftovers
 from accel_migrate.project import Project
@@ -28,7 +29,8 @@ from accel_migrate.source import Source
 ID = "hand-made-ddp"
 ACCELERATORS = {"accelerate.Accelerator", "accel_runtime.Accelerator"}
 
-MAX_ROUNDS = 8
+MAX_ROUNDS = 12
+COMMANDS = {"accel_runtime": "accel launch", "accelerate": "accelerate launch"}
 _T = TypeVar("_T", Edit, Finding)
 
 
@@ -92,7 +94,8 @@ def finished(stage: Staged, result: Result, options: Options) -> Result:
         after = after.with_texts(texts)
     findings = [*stage.findings, *stage.relocated(result.findings)]
     changes = _changes(before, after, edits)
-    return replace(result, project=before, status="changed" if changes else result.status, changes=changes, findings=findings)
+    notes = [*result.notes, *launch_notes(before, after, COMMANDS[options.target])]
+    return replace(result, project=before, status="changed" if changes else result.status, changes=changes, findings=findings, notes=notes)
 
 
 def _changes(before: Project, after: Project, edits: Sequence[Edit]) -> list[FileChange]:
@@ -125,7 +128,7 @@ def rewritten(edits: Sequence[Edit]) -> dict[Path, str]:
     by_source: dict[Source, list[Edit]] = defaultdict(list)
     for edit in edits:
         by_source[edit.source].append(edit)
-    texts = {source: rewrite(source, own) for source, own in by_source.items() if not all(isinstance(e, DropImportIfUnused) for e in own)}
+    texts = {source: rewrite(source, own) for source, own in by_source.items()}
     return {source.path: text for source, text in texts.items() if text != source.text}
 
 

@@ -149,9 +149,13 @@ class Sweep:
     def functions(self) -> Iterator[Edit]:
         for node in self._nodes(ast.FunctionDef):
             assert isinstance(node, ast.FunctionDef)
-            if self.after.scope(node).is_class or not self._is_plain(node):
+            if not self._is_plain(node):
                 continue
-            if self.before.reads_of_function(node.name) and all(self._is_inside(r, node) for r in self.after.reads_of_function(node.name)):
+            if self.after.scope(node).is_class:
+                before, now = self.before.fields.get(node.name, ()), self.after.fields.get(node.name, ())
+            else:
+                before, now = self.before.reads_of_function(node.name), self.after.reads_of_function(node.name)
+            if before and all(self._is_inside(r, node) for r in now):
                 yield self._delete(node)
 
     def _is_inside(self, node: ast.AST, function: ast.AST) -> bool:
@@ -169,7 +173,7 @@ class Sweep:
         for node in self._nodes(ast.Expr):
             call = node.value  # type: ignore[attr-defined]
             name = argument_name(call) if isinstance(call, ast.Call) else ""
-            if name and (self.before.attributes.get(name) or name in LAUNCHER_ARGUMENTS) and not self.after.attributes.get(name):
+            if name and (self.before.fields.get(name) or name in LAUNCHER_ARGUMENTS) and not self.after.fields.get(name):
                 yield self._delete(node)  # type: ignore[arg-type]
 
     def _reads_all_arguments(self) -> bool:
@@ -208,7 +212,7 @@ class Sweep:
     def _lost(self, target: ast.expr) -> bool:
         """Whether the variable or attribute was read before, and is not any more."""
         if isinstance(target, ast.Attribute):
-            return bool(self.before.attributes.get(target.attr)) and not self.after.attributes.get(target.attr)
+            return bool(self.before.fields.get(target.attr)) and not self.after.fields.get(target.attr)
         if not isinstance(target, ast.Name):
             return False
         if target.id in self.after.scope(target).outer:

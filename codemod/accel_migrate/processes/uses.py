@@ -25,8 +25,12 @@ class Uses:
     variables: dict[Variable, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
     """Attribute reads, and strings that are names (`getattr(args, "rank")`, `"Trainer"` in `__all__`)."""
+    fields: dict[str, list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
+    """The same without what is read from modules: `torch.distributed` is no read of `args.distributed`."""
     names: dict[str, list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
     """Every read of a name, imports from other modules of the program included."""
+
+    _imported: dict[tuple[Scope, type[ast.AST]], set[str]] = field(default_factory=dict)
 
     @cached_property
     def sources(self) -> list[Source]:
@@ -48,8 +52,26 @@ class Uses:
             self.names[node.id].append(node)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             self.attributes[node.attr].append(node)
+            if not self._is_imported(node.value, (ast.Import,)):
+                self.fields[node.attr].append(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier() and not self._is_address(node):
             self.attributes[node.value].append(node)
+            self.fields[node.value].append(node)
+
+    def _is_imported(self, node: ast.expr, kinds: tuple[type[ast.AST], ...]) -> bool:
+        """Whether `node` is, or is a part of, what an import statement of these kinds binds."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return False
+        owner = self.scope(node).owner(node.id)
+        return owner is not None and any(node.id in self._bound(owner, kind) for kind in kinds)
+
+    def _bound(self, scope: Scope, kind: type[ast.AST]) -> set[str]:
+        if (scope, kind) not in self._imported:
+            found = (n for n in ast.walk(scope.node) if isinstance(n, kind))
+            self._imported[scope, kind] = {(a.asname or a.name).split(".")[0] for n in found for a in n.names}  # type: ignore[attr-defined]
+        return self._imported[scope, kind]
 
     def _is_address(self, node: ast.Constant) -> bool:
         """Whether the string names an argument or a variable of the environment, and not an attribute."""
@@ -72,14 +94,23 @@ class Uses:
         return self.scopes[current]
 
     def reads_of_function(self, name: str) -> list[ast.AST]:
-        """Reads that may mean a function or class called `name`, wherever it is defined."""
-        return [*self.names.get(name, ()), *(n for n in self.attributes.get(name, ()) if not _is_the_accelerators(n))]
+        """Reads that may mean a function or class of a module called `name`: by its name, through a module, as a string."""
+        imports = (ast.Import, ast.ImportFrom)
+        through = (n for n in self.attributes.get(name, ()) if self._is_exported(n) or self._is_looked_up(n, imports))
+        return [*self.names.get(name, ()), *through]
 
+    def _is_looked_up(self, node: ast.AST, imports: tuple[type[ast.AST], ...]) -> bool:
+        return isinstance(node, ast.Attribute) and self._is_imported(node.value, imports)
 
-def _is_the_accelerators(node: ast.AST) -> bool:
-    """Whether `node` reads an attribute of the accelerator, and not a function of that name in a module."""
-    base = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
-    return base.rpartition(".")[2] in {"accelerator", "PartialState()"}
+    def _is_exported(self, node: ast.AST) -> bool:
+        """Whether the string `node` is looked up as a name: in `__all__`, by `getattr(module, "name")`."""
+        parent = self.parents.get(node)
+        if not isinstance(node, ast.Constant):
+            return False
+        if isinstance(parent, ast.Call):
+            return ast.unparse(parent.func) in {"getattr", "hasattr"}
+        above = self.parents.get(parent) if parent is not None else None
+        return isinstance(above, ast.Assign | ast.AugAssign) and "__all__" in ast.unparse(above)
 
 
 def qualified(scope: Scope) -> str:

@@ -69,6 +69,8 @@ def _create(context: Context, plan: Plan) -> Iterator[Edit]:
     if choice is None and _makes_group(context, anchor):
         yield ReplaceStatement(source=home.source, rule=ID, why=WHY, node=anchor, template=line)
         return
+    if anchor is not home.anchor and _makes_group(context, home.anchor):
+        yield DeleteStatement(source=home.source, rule=ID, why=WHY, node=home.anchor)
     if choice is None:
         yield InsertBefore(source=home.source, rule=ID, why=WHY, node=anchor, template=line)
         return
@@ -191,12 +193,13 @@ def _device_line(context: Context, plan: Plan, choice: DeviceChoice, keep: bool)
     text, imports = context.say_anywhere("@accelerator@", choice.statement, ID)
     if imports and _asks_the_user(context, choice) and _uses(context, plan, choice):
         return
+    if _uses(context, plan, choice):
+        yield from imports
     line = _device_text(context, plan, choice, text)
     if line is None:
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=choice.statement)
     else:
         yield ReplaceStatement(source=source, rule=ID, why=WHY, node=choice.statement, template=line)
-        yield from imports
 
 
 def _asks_the_user(context: Context, choice: DeviceChoice) -> bool:

@@ -37,6 +37,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
     call, spread = backward.call, spread_of(backward.values)
+    if context.distributed:
+        spread = None  # its own DDP averages what the processes have, whatever they divide by
     parts: dict[str, ast.AST] = {"x": backward.loss}
     template = "@accelerator@.backward({x})"
     if spread is Spread.SUM or (spread is Spread.SHARD and call.args):  # with a gradient given for each row, rows add up

@@ -72,7 +72,7 @@ def prepared_sites(context: Context) -> dict[ast.AST, Role]:
 def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:
     found: dict[tuple[Scope, str], Variable] = {}
     for binding in context.facts.bindings:
-        if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement):
+        if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement) or _takes_out(binding.statement):
             continue
         sites = {v.site for v in binding.values if isinstance(v, Made | Instance) and wanted.get(v.site) is context.facts.role(v) is not None}
         roles = {wanted[s] for s in sites}
@@ -84,6 +84,12 @@ def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:
         if all(b.statement is not binding.statement for b in variable.bindings):
             variable.bindings.append(binding)
     return _without_results(context, list(found.values()))
+
+
+def _takes_out(statement: ast.stmt) -> bool:
+    """`model = model.module` makes nothing."""
+    value = getattr(statement, "value", None)
+    return isinstance(value, ast.Attribute) and value.attr == "module"
 
 
 def _without_results(context: Context, variables: list[Variable]) -> list[Variable]:
