@@ -36,6 +36,22 @@ class Combining(ProcessControl):
         """`factory(*args, **kwargs)` for the global batch, and of it this process's rows; see `accel_runtime.draw`."""
         return draw_rows(self.world, self.tracker, factory, *args, **kwargs)
 
+    def shard_batch(self, batch: Any) -> Any:
+        """This process's rows of a batch that the script makes by itself, without a loader.
+
+        Process 0's batch counts, so it need not be the same on all. Losses, means and draws of its rows are then those of
+        the global batch, as with a prepared loader. On one process the batch is returned as it is.
+
+        Args:
+            batch: tensors whose dimension 0 is the samples, a list with one entry per sample, or a container of such.
+
+        Raises:
+            ValueError: there is nothing to cut in it.
+        """
+        from .data.by_hand import shard_batch
+
+        return shard_batch(self.world, self.tracker, batch)
+
     def gather(self, tensor: Any) -> Any:
         """All processes' tensors, concatenated along dimension 0."""
         return collectives.gather(self.world, tensor)

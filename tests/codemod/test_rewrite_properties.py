@@ -161,10 +161,15 @@ def _span(edit: e.Edit, lines: Sequence[str]) -> tuple[int, int]:
         return 0, len(lines)
     nodes = edit.nodes if isinstance(edit, e.WrapStatements) else (edit.node,)  # type: ignore[attr-defined]
     heads = [nodes[0], *getattr(nodes[0], "decorator_list", [])]
-    last = max(node.end_lineno for node in nodes)
+    last = max(node.end_lineno for node in (*nodes, *_on_one_line_with(nodes[0], edit.source.tree)))
     while last < len(lines) and (not lines[last] or _indent(lines[last]) > nodes[0].col_offset):
         last += 1  # comments at the end of a block
     return max(min(node.lineno for node in heads) - 4, 0), last
+
+
+def _on_one_line_with(node: ast.AST, tree: ast.Module) -> list[ast.stmt]:
+    """The statements that share a line with `node`: they are moved to lines of their own."""
+    return [s for s in ast.walk(tree) if isinstance(s, ast.stmt) and s.lineno == node.lineno]  # type: ignore[attr-defined]
 
 
 def _indent(line: str) -> int:

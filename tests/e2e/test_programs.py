@@ -4,8 +4,10 @@
 | --- | --- |
 | adversarial | gradients with respect to inputs, by sign and by size, a gradient given for each row |
 | autoencoder | `use_gpu` branches and conditional moves, `Variable`, the last batch's loss and pictures after the loop |
+| by_index | no loader: batches by a permutation in a trainer class, slices for evaluation, BatchNorm |
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
 | centre | a running centre, a queue of keys and an averaged teacher, in modules without gradients |
+| characters | no loader: `get_batch()` from one long text, the loss estimated by a function, text generated |
 | codebook | running counts and sums of a codebook, kept by a module in its own file; dict(...) of figures |
 | comprehensions | outputs, rows and figures kept by comprehensions over a loader |
 | device_loader | a loader wrapped to move its batches, steps as methods of the model, their results kept in dicts |

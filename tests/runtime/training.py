@@ -45,6 +45,9 @@ class Plain:
     def draw(self, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return factory(*args, **kwargs)
 
+    def shard_batch(self, batch: Any) -> Any:
+        return batch
+
     def gather_for_metrics(self, data: Any) -> Any:
         return data
 

@@ -24,11 +24,14 @@ _SAME = {
     "prepare_data_loader",
     "prepare_scheduler",
     "gather_for_metrics",
-    "global_mean",
-    "global_sum",
+    "shard_batch",
     "unwrap_model",
 }
 """Methods that return what they are given."""
+_DETACHING = {"global_mean", "global_sum"}
+"""Methods that return what they are given, without its gradient."""
+_FUNCTIONS = {"draw", "gather_for_metrics", "global_len", *_DETACHING}
+"""Methods that are functions of the runtime, too."""
 _CONSTANTS = {"is_main_process": True, "is_local_main_process": True, "is_last_process": True, "process_index": 0, "num_processes": 1}
 
 
@@ -63,6 +66,8 @@ class _AsOneProcess(ast.NodeTransformer):
             return ast.copy_location(_call(ast.Name("object", ast.Load())), node)
         if isinstance(node.func, ast.Attribute) and self._is_accelerator(node.func.value):
             return ast.copy_location(_plain(node, node.func.attr), node)
+        if isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+            return ast.copy_location(_plain(node, node.func.id), node)
         if _last_name(node.func) == "notebook_launcher" and node.args:
             return ast.copy_location(_launched(node), node)
         return node
@@ -83,6 +88,8 @@ def _plain(node: ast.Call, method: str) -> ast.expr:
     args = node.args
     if method in _SAME and args and not node.keywords and not any(isinstance(a, ast.Starred) for a in args):
         return args[0] if len(args) == 1 else ast.Tuple(args, ast.Load())
+    if method in _DETACHING and args:
+        return _call(ast.Attribute(args[0], "detach", ast.Load()))
     if method == "backward" and args:
         return _call(ast.Attribute(args[0], "backward", ast.Load()))
     if method == "get_state_dict" and args:

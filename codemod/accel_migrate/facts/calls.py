@@ -236,7 +236,11 @@ class Calls:
         return frozenset(found)
 
     def note_forward(self, model: Value, node: ast.Call, args: Arguments, frame: Frame) -> None:
-        if not self.takes_shard(args) or self._inside_model(frame) or self.facts.role(model) is Role.CRITERION:
+        if self._inside_model(frame) or self.facts.role(model) is Role.CRITERION:
+            return
+        if not self.takes_shard(args) or (self.facts.cuts and any(v.whole for values in args.all() for v in locals_of(self.evaluator._deep(values)))):
+            if not self.machine.no_grad and any(not isinstance(n, ast.Constant) for n in args.nodes):
+                self.facts.blind_forwards.add(node)
             return
         forward = self.facts.forwards.setdefault(
             node, Forward(node, frozenset({model}), frame.scope, self.evaluator._statement(node))

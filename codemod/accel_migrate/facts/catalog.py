@@ -85,6 +85,8 @@ RANDOM_DRAWS = {
     "torch.randn", "torch.rand", "torch.randint", "torch.normal", "numpy.random.rand", "numpy.random.randn", "numpy.random.random",
     "numpy.random.random_sample", "numpy.random.normal", "numpy.random.uniform", "numpy.random.randint", "numpy.random.beta",
 }  # fmt: skip
+TIME_FIRST = {"RNN", "LSTM", "GRU", "Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention"}
+"""Layers that take time as the first dimension, and the rows as the second, unless told otherwise."""
 RANDOM_LIKES = {"torch.randn_like", "torch.rand_like", "torch.randint_like"}
 ROW_DRAWS = {"torch.bernoulli", "torch.multinomial", "torch.normal", "torch.poisson", "torch.binomial", "torch.nn.functional.gumbel_softmax"}
 """Functions that draw for each row of a tensor they are given."""

@@ -88,8 +88,15 @@ class Containers:
         base = self.eval(node.value, frame)
         if isinstance(node.slice, ast.Slice):
             self.on_other(node.slice, frame)  # type: ignore[arg-type]
+            picked = self.picked_by_hand(node, base, UNKNOWN, frame)
+            if picked is not None:
+                return picked
             return frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE))
-        found = self.element(base, self.key(node.slice, frame), frame)
+        key = self.key(node.slice, frame)
+        picked = self.picked_by_hand(node, base, self.facts.of(node.slice), frame)
+        if picked is not None:
+            return picked
+        found = self.element(base, key, frame)
         if isinstance(node.slice, ast.Tuple) or (isinstance(node.slice, ast.Constant) and node.slice.value is None):
             found = ops.indexed(found, node.slice)
         return ops.chosen(found, self.facts.of(node.slice), node.slice)

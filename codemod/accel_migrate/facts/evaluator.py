@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.accumulators import Accumulators
+from accel_migrate.facts.by_hand import ByHand
 from accel_migrate.facts.calls import Calls
 from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept):
+class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:
@@ -211,6 +212,8 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept)
         """Notes that the value of `node` leaves the tensors here."""
         if how == "test" and ops.spreads(values) == {Spread.ROW}:
             return  # asked of one row, for that row
+        if any(v.whole for v in locals_of(values)):
+            return  # every process has the whole batch
         if locals_of(values) and node not in self.facts.conversions:
             self.facts.conversions[node] = Conversion(node, values, frame.scope, how, self._statement(node))
 

@@ -119,6 +119,10 @@ class Facts:
     loops: dict[ast.AST, Loop] = field(default_factory=dict)
     forwards: dict[ast.Call, Forward] = field(default_factory=dict)
     conversions: dict[ast.expr, Conversion] = field(default_factory=dict)
+    blind_forwards: set[ast.Call] = field(default_factory=set)
+    """Calls of models, with gradients, on nothing that is known to be rows."""
+    cuts: dict[ast.stmt, ast.AST | None] = field(default_factory=dict)
+    """Statements that make a batch by hand, of which each process is to keep its share -> the loop around each."""
     gathers: dict[ast.stmt, Gather] = field(default_factory=dict)
     optimized: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
     """Site of an optimizer -> sites of the models whose parameters it was given."""

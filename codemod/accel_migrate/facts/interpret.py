@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from accel_migrate.facts.by_hand import plan_cuts, stays_whole
 from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
 from accel_migrate.facts.facts import Facts
@@ -11,7 +12,7 @@ from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.looking import only_looked_at
 from accel_migrate.facts.machine import Machine
 from accel_migrate.facts.scopes import Scope, build_scopes
-from accel_migrate.facts.values import ClassValue, Instance
+from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
 from accel_migrate.project import Project
 
 MAX_PASSES = 6
@@ -29,6 +30,8 @@ def gather_facts(project: Project) -> Facts:
                 facts.parents[child] = node
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
+    if facts.backwards and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
+        cut_by_hand(machine)
     machine.plan = facts.gathers = {**plan_gathers(facts), **plan_draws(facts)}
     machine.settle_meters()
     machine.forget()
@@ -39,6 +42,22 @@ def gather_facts(project: Project) -> Facts:
         machine.forget()
         machine.run_to_fixpoint()
     return facts
+
+
+def cut_by_hand(machine: ProjectMachine) -> None:
+    """Looks for batches that the program makes without a loader, and for the places to cut them; gives up where one is not found."""
+    facts = machine.facts
+    machine.by_hand = True
+    machine.forget()
+    machine.run_to_fixpoint()
+    facts.cuts = plan_cuts(machine)
+    machine.forget()
+    machine.run_to_fixpoint()
+    if not facts.cuts or stays_whole(facts):
+        facts.cuts, machine.by_hand = {}, False
+        facts.loops.clear()
+        machine.forget()
+        machine.run_to_fixpoint()
 
 
 class ProjectMachine(Machine):
@@ -78,6 +97,9 @@ class ProjectMachine(Machine):
         for table in (facts.values, facts.external, facts.methods, facts.conversions, facts.forwards, facts.bindings, self.memo):
             table.clear()
         facts.visited.clear()
+        facts.blind_forwards.clear()
+        for backward in facts.backwards.values():  # kept, so that what feeds one is known before it is reached
+            backward.values, backward.with_loader = UNKNOWN, False
         self.order = 0
         for source in facts.sources:
             self.run_module(facts.scopes[source.tree])

@@ -75,6 +75,10 @@ class Machine:
         self.plan: dict[ast.stmt, Gather] = {}
         self.given_rows = False
         """Whether the running function was called with values that differ between processes."""
+        self.by_hand = False
+        """Whether the program makes its batches by itself, without a loader."""
+        self.looping = 0
+        """How many loops are running in the functions that called the running one."""
         self.meters_known = False
         """Whether it is settled which classes run models, so that the others only keep figures."""
 
@@ -126,7 +130,7 @@ class Machine:
         self.facts.visited.add(node)
         if node in self.stack or len(self.stack) >= MAX_DEPTH:
             return _fitting(self.read_heap(node, "return"), env)
-        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None)
+        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None, self.looping + len(self.loops) > 0)
         if key in self.memo:
             return self.memo[key]
         frame = Frame(self.facts.scopes[node], dict(env), receiver=receiver)
@@ -134,6 +138,7 @@ class Machine:
             self._join(self.cells, (frame.scope, name), values)
         self.stack.append(node)
         loops, self.loops = self.loops, []
+        self.looping += len(loops)
         given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) for values in env.values() for v in self.evaluator._deep(values))
         guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
         self.no_grad += guarded
@@ -146,6 +151,7 @@ class Machine:
             self.no_grad -= guarded
             self.stack.pop()
             self.loops = loops
+            self.looping -= len(loops)
             self.given_rows = given_rows
         if self._is_generator(node):
             frame.returned |= self.generator(node)
@@ -232,6 +238,8 @@ class Machine:
 
     def do_Assign(self, node: ast.Assign, frame: Frame) -> None:
         values = self.evaluator.eval(node.value, frame)
+        if node in self.facts.cuts:
+            values = self.evaluator.cut(values, node)
         for target in node.targets:
             values = self.evaluator.carried(target, node.value, values, frame)
             self.assign(target, values, frame, node)
@@ -333,8 +341,8 @@ class Machine:
 
     do_AsyncFor = do_For
 
-    def enter_loader_loop(self, node: ast.For | ast.comprehension, iterated: Values, frame: Frame) -> Loop | None:
-        loaders = self.evaluator.loaders_of(iterated)
+    def enter_loader_loop(self, node: ast.For | ast.While | ast.comprehension, iterated: Values, frame: Frame) -> Loop | None:
+        loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {s for s, loop in self.facts.cuts.items() if loop is node}
         if not loaders:
             return None
         loop = self.facts.loops.setdefault(node, Loop(node, frame.scope))
@@ -349,6 +357,7 @@ class Machine:
             self.loader_loops.pop()
 
     def do_While(self, node: ast.While, frame: Frame) -> None:
+        loop = self.enter_loader_loop(node, UNKNOWN, frame)
         self.loops.append(node)
         for _ in range(2):
             self.evaluator.test(node.test, frame)
@@ -357,6 +366,7 @@ class Machine:
             frame.ended = False
             frame.env = joined(before, frame.env)
         self.loops.pop()
+        self.leave_loader_loop(loop)
         self.block(node.orelse, frame)
 
     def do_With(self, node: ast.With | ast.AsyncWith, frame: Frame) -> None:
@@ -474,8 +484,13 @@ def limited(values: Values) -> Values:
 
 def _merged(a: Local, b: Local) -> Local:
     keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
-    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=len),
+    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=_places),
                    truth=a.truth and b.truth, mask=a.mask or b.mask, axis=a.axis if a.axis == b.axis else ANYWHERE, rank=a.rank if a.rank == b.rank else None)  # fmt: skip
+
+
+def _places(taken: frozenset[ast.AST]) -> tuple[int, list[int]]:
+    """How many nodes there are, and their lines: a choice that does not hang on the order of a set."""
+    return len(taken), sorted(getattr(node, "lineno", 0) or getattr(getattr(node, "iter", None), "lineno", 0) for node in taken)
 
 
 def _denominator(value: Local) -> tuple[str, ...]:

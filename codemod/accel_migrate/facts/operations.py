@@ -24,7 +24,8 @@ def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
         changes = {"reduced": _same_rows(found)} | changes
     if spread is S.SHARD:
         changes = {"mask": mask, **_layout(found)} | changes
-    return frozenset({Local(spread, grad=any(v.grad for v in found), taken=taken, **changes)})  # type: ignore[arg-type]
+    whole = bool(found) and all(v.whole for v in found)
+    return frozenset({Local(spread, grad=any(v.grad for v in found), taken=taken, whole=whole, **changes)})  # type: ignore[arg-type]
 
 
 def _same_rows(found: list[Local]) -> ast.expr | None:

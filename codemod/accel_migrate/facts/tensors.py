@@ -47,7 +47,8 @@ class Tensors:
         if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "randperm", "tensor"}:
             return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
-            return self._stacked(_strongest(inputs), args) if last == "stack" else _strongest(inputs)
+            one_for_each_row = bool(args.positional) and Spread.SHARD in ops.spreads(args.positional[0])
+            return _strongest(inputs) if last != "stack" or one_for_each_row else self._stacked(_strongest(inputs), args)
         if Spread.SHARD in ops.spreads(first) and (last in catalog.PLACES or (last == "where" and len(inputs) == 1)):
             return ops.places(first, args.nodes[0])
         if last == "masked_select" and len(args.nodes) > 1:

@@ -142,6 +142,8 @@ class Local:
     """A whole batch as the loader yields it: a container, whose elements are no rows."""
     taken: frozenset[ast.AST] = frozenset()
     """Where the batches that it was computed from were taken from their loaders, one node for each."""
+    whole: bool = False
+    """For SHARD: rows of a batch that the program makes by itself and that no process has cut yet."""
     axis: int = 0
     """For SHARD: the dimension that holds the rows; -1 where that is not known."""
     rank: int | None = None
