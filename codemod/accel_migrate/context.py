@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from accel_migrate.access import Access, Unreachable
 from accel_migrate.dialects import ACCELERATOR, Dialect
 from accel_migrate.edits import AddImport, Edit, Inner, ReplaceExpression
+from accel_migrate.facts.accelerated import has_method
 from accel_migrate.facts.distributed import is_distributed
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
@@ -36,12 +37,14 @@ class Context:
     def __post_init__(self) -> None:
         self.accelerator = Access(self.facts, self.home)
         """`context.accelerator(node)`: the accelerator as it is called at `node`."""
-        self.distributed = is_distributed(self.facts)
+        self.distributed = is_distributed(self.facts) or self.home.existing
         """Whether the script is written for several processes already: what it shows and saves is its own affair."""
         self.left_out = {Role.SCHEDULER} if self.distributed else set[Role]()
         """What stays as it is instead of being prepared: a script for several processes counts their steps itself."""
-        if self.distributed and self.dialect.cuts_again:
+        if self.distributed and self.dialect.cuts_again and not self.home.existing:
             self.left_out.add(Role.LOADER)  # it shares out its samples itself
+        if self.home.existing and has_method(self.facts, "prepare"):
+            self.left_out |= {Role.MODEL, Role.OPTIMIZER, Role.LOADER}  # the script prepares what it wants
         self.trained = self.facts.trained_models()
         self.unused = unused_functions(self.facts, self.home.scope)
         self.settings: dict[str, str] = {}

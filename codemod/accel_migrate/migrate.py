@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from accel_migrate.accelerated.still_open import still_open
 from accel_migrate.context import Context
-from accel_migrate.dialects import DIALECTS
+from accel_migrate.dialects import DIALECTS, Dialect
 from accel_migrate.edits import AddImport, DropImportIfUnused, Edit, Finding
 from accel_migrate.explain import explain
+from accel_migrate.facts.accelerated import accelerator_calls, library_of
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import possible_homes
 from accel_migrate.facts.interpret import gather_facts
@@ -75,7 +76,7 @@ def _findings(project: Project, options: Options) -> list[Finding]:
 def _planned(facts: Facts, options: Options) -> tuple[Context | None, Plan | None]:
     """The plan for the first home from which everything is reached, else for the most natural one."""
     homes = list(possible_homes(facts))
-    dialect = DIALECTS[options.target]
+    dialect = _dialect(facts, options)
     launch = None if options.as_script else launch_of(facts, dialect.launcher_returns)
     for home in launch.homes(homes) if launch is not None else ():
         context = Context(facts, options, dialect, home, launch=launch)
@@ -107,6 +108,11 @@ def _launched(context: Context, options: Options) -> Plan | None:
     plan.edits = launch.kept(facts, plan.edits)
     plan.findings = [finding for finding in plan.findings if not launch.is_outside(facts, finding)]
     return _without_suppressed(plan, facts.sources)
+
+
+def _dialect(facts: Facts, options: Options) -> Dialect:
+    """The one asked for; a script that makes an Accelerator keeps to its library."""
+    return DIALECTS[library_of(facts) if accelerator_calls(facts) else options.target]
 
 
 def _unreached(plan: Plan) -> Finding | None:

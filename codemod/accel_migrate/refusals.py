@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from accel_migrate.edits import Finding
 from accel_migrate.facts import catalog
+from accel_migrate.facts.accelerated import accelerator_calls, binding_of_accelerator, is_half_done
 from accel_migrate.facts.classes import ancestry
 from accel_migrate.facts.distributed import spawns
 from accel_migrate.facts.facts import Facts
@@ -27,8 +28,11 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     imported = _imported(facts)
     if not facts.sources or not any(name.split(".")[0] == "torch" for name in imported):
         return _without_torch(imported)
-    if any(name in {"accelerate.Accelerator", "accel_runtime.Accelerator"} for name in facts.external.values()):
-        return Refusal("unchanged", "already accelerated: it makes an Accelerator")
+    if accelerator_calls(facts):
+        if not is_half_done(facts):
+            return Refusal("unchanged", "already accelerated: it makes an Accelerator")
+        if binding_of_accelerator(facts) is None:
+            return Refusal("unchanged", "it makes an Accelerator, but does not call its backward or prepare", [_unfinished(facts)])
     framework = _framework(facts, imported)
     if framework is not None:
         return framework
@@ -41,6 +45,15 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     if not facts.optimized:
         return Refusal("refused", "no optimizer from torch.optim found: nothing says which models are trained")
     return None
+
+
+def _unfinished(facts: Facts) -> Finding:
+    call = accelerator_calls(facts)[0]
+    return Finding(
+        source=facts.source(call), node=call, rule="accelerator",
+        message="this accelerator trains nothing: plain loss.backward() averages no gradients, and what is not prepared is not shared out",
+        advice="name it `accelerator` and run the tool again, or write accelerator.prepare(model, optimizer, loader) and accelerator.backward(loss)",
+    )  # fmt: skip
 
 
 def _without_torch(imported: set[str]) -> Refusal:

@@ -214,7 +214,7 @@ def test_a_loader_whose_sampler_shares_out_stays_out_of_prepare(files: Files) ->
     folder = files({"train.py": dedent(script)})
     after = text(migrate(load_project(folder / "train.py"), Options(target="accelerate")))
     assert "model, optimizer = accelerator.prepare(model, optimizer)" in after
-    assert "model(x.to(device))" in after
+    assert "model(x.to(accelerator.device))" in after
     assert "accelerator.unwrap_model(model).state_dict()" in after
 
 

@@ -222,10 +222,57 @@ def test_code_below_a_branch_that_returns_goes() -> None:
     assert "def mean(x):\n    return x\n\n\n" in result(code.replace("{loss}", "{mean(loss)}"))
 
 
+# -- accelerators that do not accelerate ---------------------------------------------------------------------------
+HALF = f"""{START}
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+device = accelerator.device
+dataset = TensorDataset(torch.randn(96, 8), torch.randint(2, (96,)))
+loader = DataLoader(dataset, batch_size=16, shuffle=True)
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+PREPARED = HALF.replace("for x", "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\nfor x")
+
+
+def test_an_accelerator_that_prepares_nothing() -> None:
+    got = result(HALF)
+    assert "from accelerate import Accelerator\n" in got
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in got
+    assert "accelerator.backward(loss)" in got
+    assert not {word for word in ("device", "accel_runtime", "split_batches") if word in got}
+
+
+def test_an_accelerator_without_its_backward() -> None:
+    got = result(PREPARED)
+    assert (got.count("prepare("), got.count("accelerator.backward(loss)")) == (1, 1)
+
+
+def test_a_finished_script_is_left_alone() -> None:
+    assert migrated(PREPARED.replace("loss.backward()", "accelerator.backward(loss)")).status == "unchanged"
+
+
+def test_an_accelerator_of_another_name_is_reported() -> None:
+    found = migrated(HALF.replace("accelerator", "acc"))
+    assert (found.status, [f.rule for f in found.findings]) == ("unchanged", ["accelerator"])
+
+
 # -- leftovers ---------------------------------------------------------------------------------------------------------
 def test_what_nobody_read_before_stays() -> None:
     helpers = "UNUSED = 3\n\n\ndef forgotten():\n    return dist.is_available()\n"
     assert helpers in result(launched(before=helpers))
+
+
+def test_constructors_and_recursive_functions_stay() -> None:
+    helpers = "class Net(nn.Linear):\n    def __init__(self):\n        super().__init__(8, 2)\n\n\ndef depth(n):\n    return 0 if n < 1 else depth(n - 1)\n"
+    assert helpers in result(launched(before=helpers, body=BODY.replace("nn.Linear(8, 2)", "Net()")))
 
 
 def test_arguments_that_are_handed_on_as_a_mapping_stay() -> None:

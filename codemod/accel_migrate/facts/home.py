@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from accel_migrate.facts.accelerated import binding_of_accelerator
 from accel_migrate.facts.device import DeviceChoice, device_choices, in_model_class, wants_cpu
 from accel_migrate.facts.distributed import is_distributed, start_of
 from accel_migrate.facts.facts import Facts
@@ -32,6 +33,8 @@ class Home:
     """Whether it is kept as `self.accelerator`."""
     cpu: str = ""
     """The condition under which the script stays on the CPU."""
+    existing: bool = False
+    """Whether `anchor` makes the accelerator already."""
     earliest: tuple[int, int] = (0, 0)
     """Line and column before which it cannot be made, because what `cpu` reads is not there yet."""
 
@@ -46,6 +49,10 @@ def possible_homes(facts: Facts) -> Iterator[Home]:
     if not makers or not facts.backwards:
         return
     choices = device_choices(facts)
+    made = binding_of_accelerator(facts)
+    if made is not None:
+        yield Home(made.scope, made.statement, None, choices, existing=True, earliest=(made.statement.end_lineno or 0, made.statement.end_col_offset or 0))
+        return
     if is_distributed(facts):
         for scope in (*makers, *_callers(facts, makers)):
             start = start_of(facts, scope)

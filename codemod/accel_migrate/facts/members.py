@@ -123,6 +123,8 @@ class Members:
             return frozenset({value}) if name == "module" else frozenset({Made(Role.OBJECT, value.site, f"model.{name}")})
         if name == "type" and value.detail in catalog.CURRENT_ACCELERATOR:
             return frozenset({value, Literal("cuda")})
+        if value.role is Role.ACCELERATOR and name == "device":
+            return frozenset({Made(Role.DEVICE, value.site, "accelerator.device")})
         if value.role is Role.NAMESPACE and not stored:
             return UNKNOWN
         return stored

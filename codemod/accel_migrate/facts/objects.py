@@ -43,6 +43,8 @@ class Objects:
             return UNKNOWN
         if role is Role.NAMESPACE and isinstance(value, Made) and name == "parse_args":
             return frozenset({value})
+        if role is Role.ACCELERATOR and name in {"prepare", "unwrap_model", "prepare_model", "prepare_data_loader", "prepare_optimizer"}:
+            return self._prepared(node, args)
         if role is Role.SCALER and name == "scale":
             return args.get(0, "outputs")
         if role is Role.OPTIMIZER and name == "add_param_group":
@@ -59,6 +61,15 @@ class Objects:
                 return UNKNOWN
             return self.calls.object_result(node, name, args)
         return UNKNOWN
+
+    def _prepared(self, node: ast.Call, args: Arguments) -> Values:
+        """What `accelerator.prepare(...)` returns: what it was given, one or several."""
+        if len(args.positional) == 1:
+            return args.positional[0]
+        box = self.evaluator.box(node)
+        for index, values in enumerate(args.positional):
+            self.machine.write_heap(box, index, values)
+        return frozenset({box})
 
     def run_closures(self, args: Arguments) -> None:
         for values in args.all():

@@ -182,11 +182,12 @@ class Ranks:
         return found.pop() if len(found) == 1 else None
 
     # -- expressions --------------------------------------------------------------------------------
-    def _Name(self, node: ast.Name) -> Meaning | None:
+    def _Name(self, node: ast.expr) -> Meaning | None:
         place = self.place(node)
         return self.places.get(place) if place is not None else None
 
-    _Attribute = _Name
+    def _Attribute(self, node: ast.Attribute) -> Meaning | None:
+        return Meaning(Kind.FLAG) if node.attr == "use_distributed" else self._Name(node)
 
     def _Subscript(self, node: ast.Subscript) -> Meaning | None:
         return self._variable(node.slice) if self._is_environment(node.value) else None

@@ -165,7 +165,19 @@ def _guarded(context: Context, call: ast.Call, statement: ast.stmt, alone: bool)
         yield WrapStatements(source=context.source(call), rule=ID, why="one process has no process group", nodes=(statement,), header=header)
         yield from imports
         return
-    yield Finding(
+    yield _left(context, call)
+
+
+def without_group(context: Context) -> Iterator[Finding]:
+    """Collectives of a program that makes no process group, outside of a question whether there is one."""
+    for call, name in context.facts.external.items():
+        collective = name.startswith("torch.distributed.") and name.rpartition(".")[2] in OTHERS
+        if collective and context.facts.function(call) in context.facts.visited and not among_several(context, call):
+            yield _left(context, call)
+
+
+def _left(context: Context, call: ast.Call) -> Finding:
+    return Finding(
         source=context.source(call), node=call, rule=ID, severity=Severity.WARNING,
         message="this collective has no counterpart in the accelerator and was left; on one process there is no process group and it fails",
         advice="run it under `if accelerator.use_distributed:`, or write it with accelerator.gather(...) or accelerator.reduce(...)",

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from accel_migrate.edits import Edit, Finding, RenameParameter, WrapStatements
 from accel_migrate.facts import catalog
+from accel_migrate.facts.accelerated import accelerator_calls
 from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.interpret import gather_facts
@@ -27,7 +28,6 @@ from accel_migrate.selection import is_wanted
 from accel_migrate.source import Source
 
 ID = "hand-made-ddp"
-ACCELERATORS = {"accelerate.Accelerator", "accel_runtime.Accelerator"}
 
 MAX_ROUNDS = 12
 COMMANDS = {"accel_runtime": "accel launch", "accelerate": "accelerate launch"}
@@ -80,7 +80,8 @@ def staged(project: Project, facts: Facts, options: Options) -> Staged:
 
 def finished(stage: Staged, result: Result, options: Options) -> Result:
     """`result` of the rules, swept up and in terms of the files on disk."""
-    if result.status == "refused" or not (stage.changed or (is_wanted(ID, options) and has_processes(stage.facts))):
+    cares = has_processes(stage.facts) or already_accelerated(stage.facts)
+    if result.status == "refused" or not (stage.changed or (result.status == "changed" and is_wanted(ID, options) and cares)):
         return replace(result, project=stage.original, findings=stage.relocated(result.findings))
     after = stage.project.with_texts({change.source.path: change.after for change in result.changes})
     edits = [*stage.edits, *stage.relocated(edit for change in result.changes for edit in change.edits)]
@@ -120,7 +121,7 @@ def has_processes(facts: Facts) -> bool:
 
 
 def already_accelerated(facts: Facts) -> bool:
-    return any(name in ACCELERATORS for name in facts.external.values())
+    return bool(accelerator_calls(facts))
 
 
 def rewritten(edits: Sequence[Edit]) -> dict[Path, str]:

@@ -149,22 +149,15 @@ class Sweep:
     def functions(self) -> Iterator[Edit]:
         for node in self._nodes(ast.FunctionDef):
             assert isinstance(node, ast.FunctionDef)
-            if not self._is_plain(node):
+            if not self._is_plain(node) or node.name.startswith("__"):
                 continue
             if self.after.scope(node).is_class:
                 before, now = self.before.fields.get(node.name, ()), self.after.fields.get(node.name, ())
             else:
                 before, now = self.before.reads_of_function(node.name), self.after.reads_of_function(node.name)
-            if before and all(self._is_inside(r, node) for r in now):
+            used = any(not self.before.is_inside_function(r, node.name) for r in before)
+            if used and all(self.after.is_inside_function(r, node.name) for r in now):
                 yield self._delete(node)
-
-    def _is_inside(self, node: ast.AST, function: ast.AST) -> bool:
-        current = node
-        while current in self.after.parents:
-            current = self.after.parents[current]
-            if current is function:
-                return True
-        return False
 
     def arguments(self) -> Iterator[Edit]:
         """Command line arguments."""

@@ -93,6 +93,15 @@ class Uses:
                 return self.scopes[current]
         return self.scopes[current]
 
+    def is_inside_function(self, node: ast.AST, name: str) -> bool:
+        """Whether `node` stands in a function called `name`, which may call itself."""
+        current = node
+        while current in self.parents:
+            current = self.parents[current]
+            if isinstance(current, ast.FunctionDef) and current.name == name:
+                return True
+        return False
+
     def reads_of_function(self, name: str) -> list[ast.AST]:
         """Reads that may mean a function or class of a module called `name`: by its name, through a module, as a string."""
         imports = (ast.Import, ast.ImportFrom)

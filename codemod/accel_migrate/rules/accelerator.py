@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from accel_migrate.access import NAME
 from accel_migrate.context import Context
 from accel_migrate.edits import (
+    AddArgument,
     AddImport,
     DeleteStatement,
     Edit,
@@ -34,6 +35,8 @@ WHY = "the accelerator knows the processes and their devices"
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
     """The accelerator itself is placed in `finish`, when all its uses are known."""
+    if context.home.existing:
+        return
     yield AddImport(source=context.home.source, rule=ID, why=WHY, module=context.dialect.module, names=("Accelerator",))
     if context.dialect.whole_batches_need and not context.distributed:
         names = (context.dialect.whole_batches_need,)
@@ -43,7 +46,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     yield from context.accelerator.edits()
     yield from _renamed_parameters(context, plan)
-    yield from _create(context, plan)
+    yield from _completed(context) if context.home.existing else _create(context, plan)
     for choice in context.home.others:
         if not plan.is_removed(choice.statement):
             yield from _device_line(context, plan, choice, keep=True)
@@ -81,6 +84,15 @@ def _create(context: Context, plan: Plan) -> Iterator[Edit]:
     else:
         yield InsertBefore(source=home.source, rule=ID, why=WHY, node=anchor, template=line)
         yield from _device_line(context, plan, choice, keep=False)
+
+
+def _completed(context: Context) -> Iterator[Edit]:
+    """The accelerator that the script makes gets the arguments that rules ask for and it lacks."""
+    call = context.home.anchor.value  # type: ignore[attr-defined]
+    given = {k.arg for k in call.keywords}
+    for name, value in context.settings.items():
+        if name not in given:
+            yield AddArgument(source=context.home.source, rule=ID, why=WHY, node=call, value=value, keyword=name)
 
 
 def _makes_group(context: Context, anchor: ast.stmt) -> bool:

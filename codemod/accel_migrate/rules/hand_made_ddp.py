@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding
+from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.hand_made import collectives, group, ranks, samplers, turns, wrapper
 from accel_migrate.plan import Plan
 
@@ -21,7 +22,7 @@ LATE = True
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
     if not context.distributed:
-        yield from group.optional_groups(context)
+        yield from group.optional_groups(context) if process_group_calls(context.facts) else collectives.without_group(context)
         return
     yield from group.edits(context)
     yield from wrapper.edits(context)

@@ -32,7 +32,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 
 def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
-    if not context.dialect.exact:
+    if not context.dialect.exact and not context.home.existing:
         context.notes += _notes(context)
         yield from _early_state(context, plan)
 
