@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -18,6 +19,17 @@ class Kind(str, Enum):
     """True on the first process only."""
     AVAILABLE = "available"
     """Whether torch was built with torch.distributed."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What an expression says; a condition may say the opposite."""
+
+    kind: Kind
+    negated: bool = False
+
+    def opposite(self) -> Meaning:
+        return Meaning(self.kind, not self.negated)
 
 
 CALLS = {

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from accel_migrate.facts.arguments_of import bound_arguments
 from accel_migrate.facts.facts import Facts
-from accel_migrate.facts.rank_names import CALLS, LAUNCHER_ARGUMENTS, VARIABLES, Kind
+from accel_migrate.facts.rank_answers import Answers
+from accel_migrate.facts.rank_names import CALLS, LAUNCHER_ARGUMENTS, VARIABLES, Kind, Meaning
+from accel_migrate.facts.rank_tests import about_rank, about_size, stands_for_one
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Ref
 
@@ -23,17 +23,6 @@ CONDITIONS = {Kind.FLAG, Kind.MAIN}
 MAX_PASSES = 6
 
 Place = tuple[object, str]
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What an expression says; a condition may say the opposite."""
-
-    kind: Kind
-    negated: bool = False
-
-    def opposite(self) -> Meaning:
-        return Meaning(self.kind, not self.negated)
 
 
 @dataclass(eq=False)
@@ -260,83 +249,12 @@ class Ranks:
             return Meaning(Kind.FLAG, isinstance(op, ast.NotIn))
         kind = self.kind(node.left)
         if kind in {Kind.RANK, Kind.LOCAL_RANK}:
-            return _about_rank(op, right)
+            return about_rank(op, right)
         if kind is Kind.WORLD:
-            return _about_size(op, right)
+            return about_size(op, right)
         if kind in CONDITIONS and isinstance(right, ast.Constant) and isinstance(op, ast.Is | ast.Eq) and isinstance(right.value, bool):
             return Meaning(kind, not right.value)
         return None
-
-
-class Answers:
-    """What a function returns, told from its `if`s: `if not dist.is_initialized(): return False`, then `return True`."""
-
-    def __init__(self, ranks: Ranks) -> None:
-        self.ranks = ranks
-
-    def of_block(self, block: list[ast.stmt]) -> Meaning | bool | str | None:
-        """A meaning, True or False, `""` for a constant that stands in for one process; None where that is unknown."""
-        for index, statement in enumerate(block):
-            if isinstance(statement, ast.Return):
-                return self._returned(statement.value)
-            if isinstance(statement, ast.If):
-                return self._either(statement.test, statement.body, statement.orelse or block[index + 1 :])
-            if isinstance(statement, ast.With | ast.Try | ast.For | ast.While | ast.Match):
-                return None
-        return None
-
-    def _returned(self, value: ast.expr | None) -> Meaning | bool | str | None:
-        if isinstance(value, ast.Constant) and isinstance(value.value, bool):
-            return value.value
-        if value is None:
-            return None
-        return "" if stands_for_one(value) else self.ranks.of(value)
-
-    def _either(self, test: ast.expr, body: list[ast.stmt], rest: list[ast.stmt]) -> Meaning | bool | str | None:
-        first, second, condition = self.of_block(body), self.of_block(rest), self.ranks.of(test)
-        if "" in (first, second):
-            return second if first == "" else first
-        if condition is None or first is None or second is None:
-            return None
-        if first is False:
-            return condition.opposite() if second is True else self._combined(self.ranks.all_of, condition.opposite(), second)
-        if first is True:
-            return condition if second is False else self._combined(self.ranks.any_of, condition, second)
-        return first if first == second else None
-
-    def _combined(self, join: Callable[[list[Meaning | None]], Meaning | None], condition: Meaning, other: Meaning | bool | str) -> Meaning | None:
-        return join([condition, other]) if isinstance(other, Meaning) else None
-
-
-def _about_rank(op: ast.cmpop, right: ast.expr) -> Meaning | None:
-    text = ast.unparse(right)
-    main, flag = partial(Meaning, Kind.MAIN), partial(Meaning, Kind.FLAG)
-    table: dict[tuple[type[ast.cmpop], str], Meaning] = {
-        (ast.Eq, "0"): main(), (ast.Is, "0"): main(), (ast.LtE, "0"): main(), (ast.Lt, "1"): main(),
-        (ast.NotEq, "0"): main(True), (ast.Gt, "0"): main(True), (ast.GtE, "1"): main(True),
-        (ast.NotEq, "-1"): flag(), (ast.GtE, "0"): flag(), (ast.Gt, "-1"): flag(), (ast.IsNot, "None"): flag(),
-        (ast.Eq, "-1"): flag(True), (ast.Lt, "0"): flag(True), (ast.Is, "None"): flag(True),
-    }  # fmt: skip
-    elements = {ast.unparse(e) for e in right.elts} if isinstance(right, ast.Tuple | ast.List | ast.Set) else set()
-    if isinstance(op, ast.In | ast.NotIn) and "0" in elements and elements <= {"-1", "0", "None"}:
-        return main(isinstance(op, ast.NotIn))
-    return table.get((type(op), text))
-
-
-def _about_size(op: ast.cmpop, right: ast.expr) -> Meaning | None:
-    text = ast.unparse(right)
-    if (type(op), text) in {(ast.Gt, "1"), (ast.NotEq, "1"), (ast.GtE, "2")}:
-        return Meaning(Kind.FLAG)
-    if (type(op), text) in {(ast.Eq, "1"), (ast.LtE, "1"), (ast.Lt, "2")}:
-        return Meaning(Kind.FLAG, negated=True)
-    return None
-
-
-def stands_for_one(value: ast.expr) -> bool:
-    """Whether `value` is a constant that stands in where there is one process: rank 0 or -1, one process, no flag."""
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
-        value = value.operand
-    return isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, int | str))
 
 
 def argument_name(node: ast.Call) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit
 from accel_migrate.facts.distributed import process_group_calls, ranks_of
-from accel_migrate.facts.rank_names import CALLS, Kind
-from accel_migrate.facts.ranks import Meaning, Place, Ranks, stands_for_one
+from accel_migrate.facts.rank_names import CALLS, Kind, Meaning
+from accel_migrate.facts.rank_tests import stands_for_one
+from accel_migrate.facts.ranks import Place, Ranks
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Role
 from accel_migrate.hand_made import ID
