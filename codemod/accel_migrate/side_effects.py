@@ -29,7 +29,8 @@ def writing_statements(facts: Facts) -> list[ast.stmt]:
             found.append(_with_test(facts, node))
         elif isinstance(node, ast.With) and opens_files(facts, node) and not runs_models(facts, node):
             found.append(node)
-    unique = list(dict.fromkeys(found))
+    files = {source: i for i, source in enumerate(facts.sources)}
+    unique = sorted(dict.fromkeys(found), key=lambda s: (files[facts.source(s)], s.lineno, s.col_offset))
     return [s for s in unique if not any(s is not other and facts.inside(s, other) for other in unique)]
 
 

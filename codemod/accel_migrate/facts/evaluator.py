@@ -133,7 +133,7 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
                 if ops.statistic(ops.without_grad(value)):
                     self.convert(operand, value, frame, "statistic")
             return ops.without_grad(ops.local(Spread.SHARD, *values, truth=True))
-        if not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
+        if not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn) and not self._picks_elements(node):
             for operand, value in zip((node.left, *node.comparators), values, strict=True):
                 if ops.spreads(value) and not ops.spreads(value) & {Spread.COUNT, Spread.RATE}:
                     self.convert(operand, value, frame, "test")
@@ -147,6 +147,12 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
             per_batch = not self.machine.loader_loops or (isinstance(bound, ast.Name) and self._is_per_batch(bound.id, frame))
             if ops.spreads(values) == {Spread.COUNT} and not locals_of(others) and isinstance(bound, ast.Constant | ast.Attribute | ast.Name) and not per_batch:
                 self.convert(count, values, frame, "count")
+
+    def _picks_elements(self, node: ast.Compare) -> bool:
+        """Whether `node` is the mask of `torch.where(sums == 0, a, b)` or `x.masked_fill(sums == 0, 1)`: no decision."""
+        call = self.facts.parents.get(node)
+        name = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        return name in {"where", "masked_fill", "masked_fill_"}
 
     def on_IfExp(self, node: ast.IfExp, frame: Frame) -> Values:
         self.test(node.test, frame)

@@ -162,12 +162,21 @@ def end_of_bindings(home: Home, names: set[str]) -> tuple[int, int]:
     """The end of the last statement, up to the home's anchor, that binds one of `names`."""
     limit = (home.anchor.lineno, home.anchor.col_offset)
     earliest = (0, 0)
-    body = home.scope.node.body  # type: ignore[attr-defined]
-    for statement in body:
+    for statement in _statements_around(home.scope.node.body, home.anchor):  # type: ignore[attr-defined]
         bound = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         if bound & names and (statement.lineno, statement.col_offset) < limit:
-            earliest = (statement.end_lineno or 0, statement.end_col_offset or 0)
+            earliest = max(earliest, (statement.end_lineno or 0, statement.end_col_offset or 0))
     return earliest
+
+
+def _statements_around(block: list[ast.stmt], anchor: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements of `block`; in place of the one that holds `anchor`, those of its own blocks."""
+    for statement in block:
+        if statement is not anchor and any(node is anchor for node in ast.walk(statement)):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _statements_around(getattr(statement, name, []), anchor)
+        else:
+            yield statement
 
 
 def _is_self(target: ast.Attribute, scope: Scope) -> bool:

@@ -79,7 +79,11 @@ class Members:
 
     def module_member(self, module: ModuleValue, name: str) -> Values:
         scope = self.facts.scopes[module.source.tree]
-        return self.machine.cells.get((scope, name), UNKNOWN) or self.machine.read_heap(scope, f"star {name}")
+        found = self.machine.cells.get((scope, name), UNKNOWN) or self.machine.read_heap(scope, f"star {name}")
+        if found or not module.source.is_package:
+            return found
+        inner = self.machine.project_module(f"{module.source.module}.{name}", None)
+        return UNKNOWN if inner is None else frozenset({ModuleValue(inner)})
 
     def any_member(self, module: ModuleValue) -> Values:
         """What a name chosen while the program runs may mean: the classes and functions of the project that `module` offers."""

@@ -10,6 +10,7 @@ from accel_migrate.facts import axes, catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.values import (
     UNKNOWN,
+    Box,
     Literal,
     Local,
     Made,
@@ -121,7 +122,13 @@ class Tensors:
         node = args.node(position, "dim") or args.node(position, "axis")
         if node is None or (isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))):
             return None
-        return self._literals([node])
+        tuples = [v.site for v in self.facts.of(node) if isinstance(v, Box) and isinstance(v.site, ast.Tuple | ast.List)]
+        if isinstance(node, ast.Tuple | ast.List) or not tuples:
+            return self._literals([node])
+        choices = {ast.unparse(site): self._literals([site]) for site in tuples}
+        every = [dim for choice in choices.values() for dim in choice]
+        # dimensions that a condition chooses, `(-1, -2) if ... else (-1, -2, -3)`: the farthest may be the rows
+        return [0 if len(choices) > 1 and isinstance(dim, int) and dim < -2 else dim for dim in every]
 
     def numbers(self, args: Arguments, position: int) -> list[object]:
         """The arguments of a shape operation from `position` on, those of one tuple too; texts where they are not known."""

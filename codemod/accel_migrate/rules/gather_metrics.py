@@ -144,8 +144,8 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         return
     if spread is Spread.SHARD:
         whole = _rows_first(context, _unsliced(context, conversion.value))
-        if whole is None:
-            yield _no_formula(context, conversion)
+        if whole is None or any(isinstance(n, ast.Subscript) and _picks_row(context, n) for n in ast.walk(whole)):
+            yield _no_formula(context, conversion)  # rows in another dimension, or something made of one row
             return
         if conversion.how == "item" and whole is conversion.value:
             yield _no_formula(context, conversion)  # one number out of rows: which one is not for a gather to say

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, ReplaceExpression
+from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, ReplaceExpression, Severity
 from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
@@ -23,6 +23,7 @@ from accel_migrate.side_effects import runs_models
 ID = "prepare"
 TITLE = "Prepare models, optimizers, loaders and schedulers"
 WHY = "prepared objects are cut, synchronised and moved by the accelerator"
+FINDINGS = {"unknown-parameters": "Report optimizers of which it is not known whose parameters they train"}
 ORDER = (Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER)
 RUNNABLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.With, ast.If, ast.Try)
 
@@ -54,6 +55,20 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     for site, role in wanted.items():
         if site not in covered and isinstance(site, ast.Call):
             yield from _in_place(context, site, role)
+    yield from _of_nobody(context)
+
+
+def _of_nobody(context: Context) -> Iterator[Finding]:
+    """Optimizers whose parameters belong to no model that is prepared: nobody averages their gradients."""
+    if context.distributed:
+        return
+    for site, models in context.facts.optimized.items():
+        if not models and isinstance(site, ast.Call) and not context.is_unused(site):
+            yield Finding(
+                source=context.source(site), node=site, rule="unknown-parameters", severity=Severity.ERROR,
+                message="whose parameters this optimizer trains is not known: the gradients of what is not prepared are not averaged over the processes",
+                advice="prepare the module that holds them: model = accelerator.prepare(model)",
+            )  # fmt: skip
 
 
 def prepared_sites(context: Context) -> dict[ast.AST, Role]:
@@ -202,11 +217,18 @@ def _block_for(context: Context, container: ast.AST, variable: Variable) -> list
     while (parent := facts.parents[statement]) is not container and isinstance(parent, ast.stmt):
         if isinstance(parent, ast.If) and not _bound_anyway(variable, parent) and not _is_main_guard(parent):
             break
-        if _is_main_guard(parent):
+        if _is_main_guard(parent) or (isinstance(parent, ast.With) and _is_used_after(context, variable, statement, block)):
             break
         statement = parent
         block = facts.block(statement)
     return block
+
+
+def _is_used_after(context: Context, variable: Variable, statement: ast.stmt, block: list[ast.stmt]) -> bool:
+    """Whether models run in the rest of `block`, where `variable` is bound by `statement`."""
+    index = next(i for i, s in enumerate(block) if s is statement)
+    later = [s for s in block[index + 1 :] if isinstance(s, RUNNABLE) and runs_models(context.facts, s)]
+    return any(ast.unparse(node) == variable.text for s in later for node in ast.walk(s) if isinstance(node, ast.Name | ast.Attribute))
 
 
 def _is_main_guard(node: ast.AST) -> bool:

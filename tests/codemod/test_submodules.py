@@ -1,0 +1,28 @@
+"""`import package.module` and then `package.module.Thing`; and optimizers of things that stay unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accel_migrate.migrate import migrate
+from accel_migrate.project import Project
+from accel_migrate.result import Options
+from accel_migrate.source import Source
+from codemod.marked import STEP, script
+from codemod.memory import after, migrated
+
+NETS = "from torch import nn\n\n\nclass Net(nn.Linear):\n    pass\n"
+
+
+def test_a_model_of_a_module_inside_a_package_is_prepared() -> None:
+    text = script("import package.nets\nnet = package.nets.Net(8, 2)\nadam = torch.optim.Adam(net.parameters())\n" + STEP.replace("model(", "net("))
+    entry = Source(Path("train.py"), text, module="train")
+    package = Source(Path("package/__init__.py"), "", module="package", is_package=True)
+    nets = Source(Path("package/nets.py"), NETS, module="package.nets")
+    result = migrate(Project(entry, {"train": entry, "package": package, "package.nets": nets}, Path()), Options())
+    assert "prepare(model, net, " in after(result)
+
+
+def test_an_optimizer_of_unknown_parameters_is_reported() -> None:
+    result = migrated(script("import parts\nadam = torch.optim.Adam(parts.made()['head'].weights)\n" + STEP))
+    assert [f.rule for f in result.findings] == ["unknown-parameters"]
