@@ -13,6 +13,13 @@ from accel_migrate.facts.distributed import spawns
 from accel_migrate.facts.facts import Facts
 from accel_migrate.result import Status
 
+OWN_PARALLELISM = {
+    "torch.distributed.fsdp.": "FSDP", "torch.distributed._composable.fsdp": "FSDP", "torch.distributed.tensor.": "tensor parallelism",
+    "torch.distributed._tensor.": "tensor parallelism", "torch.distributed.device_mesh.": "a device mesh", "torch.distributed.pipelining": "pipelining",
+    "torch.distributed.rpc": "RPC", "deepspeed.": "DeepSpeed", "horovod.": "Horovod", "fairscale.": "FairScale", "colossalai.": "ColossalAI",
+}  # fmt: skip
+"""Beginnings of names of libraries that spread training over processes in another way than DistributedDataParallel."""
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -36,6 +43,9 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     framework = _framework(facts, imported)
     if framework is not None:
         return framework
+    own = _own_parallelism(facts)
+    if own is not None:
+        return own
     if spawns(facts) is not None:
         return Refusal("refused", "it starts its own training processes (torch.multiprocessing): call the worker once, start the script with torchrun, then migrate it")
     if not facts.backwards:
@@ -44,6 +54,15 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
         return Refusal("refused", "no data parallel meaning: it trains without a data loader, so there is no batch to share out")
     if not facts.optimized:
         return Refusal("refused", "no optimizer from torch.optim found: nothing says which models are trained")
+    return None
+
+
+def _own_parallelism(facts: Facts) -> Refusal | None:
+    """A program that shards its model, or averages its gradients, by another library."""
+    for call, name in facts.external.items():
+        for start, what in OWN_PARALLELISM.items():
+            if name.startswith(start) and not facts.is_dead(call):
+                return Refusal("refused", f"it trains with {what} itself (`{ast.unparse(call.func)}`): take that out, down to the plain training loop, then migrate it")
     return None
 
 

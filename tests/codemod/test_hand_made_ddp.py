@@ -138,6 +138,14 @@ def test_the_number_of_devices_a_script_divides_by_is_that_of_processes() -> Non
     assert "device_count" not in got
 
 
+def test_variables_that_start_as_one_process_go() -> None:
+    before = "args = argparse.Namespace()\nargs.distributed = False\nargs.world_size = 1\nif 'WORLD_SIZE' in os.environ:\n    args.distributed = int(os.environ['WORLD_SIZE']) > 1\n"
+    setup = "    if args.distributed:\n        dist.init_process_group('gloo')\n        args.world_size = dist.get_world_size()\n"
+    got = result(launched("print(loss.item() / args.world_size)", before=before).replace("    dist.init_process_group('gloo')\n", setup, 1))
+    assert "print(loss.item() / accelerator.num_processes)" in got
+    assert not {word for word in ("args.", "os", "dist.") if f"{word}" in got.replace("loss", "").replace("cross", "")}
+
+
 def test_the_main_process_goes_first() -> None:
     code = "if dist.get_rank() != 0:\n    dist.barrier()\ndata = torch.load('x.pt')\nif dist.get_rank() == 0:\n    dist.barrier()\nprint(data)"
     assert "    with accelerator.main_process_first():\n        data = torch.load('x.pt')\n    print(data)" in result(launched(code))
@@ -220,6 +228,20 @@ def test_a_flag_that_is_on_by_default_is_no_flag() -> None:
 def test_code_below_a_branch_that_returns_goes() -> None:
     code = flagged("USE_DDP", "USE_DDP = False\n").replace("\n\ndef main", "\n\ndef mean(x):\n    if not USE_DDP:\n        return x\n    dist.all_reduce(x)\n    return x\n\n\ndef main", 1)
     assert "def mean(x):\n    return x\n\n\n" in result(code.replace("{loss}", "{mean(loss)}"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ("from torch.distributed.fsdp import fully_shard\nfully_shard(nn.Linear(2, 2))", "FSDP"),
+        ("import horovod.torch as hvd\nhvd.init()", "Horovod"),
+        ("import deepspeed\ndeepspeed.init_distributed()", "DeepSpeed"),
+        ("from torch.distributed.device_mesh import init_device_mesh\nmesh = init_device_mesh('cuda', (2,))", "a device mesh"),
+    ],
+)
+def test_other_ways_to_spread_training_are_refused(lines: str, what: str) -> None:
+    found = migrated(launched(before=lines))
+    assert (found.status, f"it trains with {what} itself" in found.reason) == ("refused", True)
 
 
 # -- accelerators that do not accelerate ---------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class Reading:
         self.skipped |= {choice.statement for choice in context.home.others}
         self.foreign = {place for place in {*ranks.places, *ranks.given} if self._is_foreign(place)}
         """Places whose values come from elsewhere: a command line, the number of devices, a helper that goes."""
+        self.foreign |= {place for place in {*ranks.places} - self.foreign if self._starts_as_one(place)}
         self.divisors = divisors(context, ranks)
 
     def replaced(self, node: ast.AST) -> Iterator[Edit]:
@@ -147,6 +148,15 @@ class Reading:
         if not isinstance(place[0], Scope):
             return True if meaning.kind is not Kind.MAIN and place in self.ranks.given else not all(t == meaning for t in told)
         return place in self.ranks.given and bool(sources) and not (told and all(t == meaning for t in told))
+
+    def _starts_as_one(self, place: Place) -> bool:
+        """`args.world_size = 1`, then `if ...: args.world_size = dist.get_world_size()`, read only where the accelerator is at hand."""
+        meaning, sources = self.ranks.places[place], self.ranks.sources.get(place, ())
+        told = [self._told(source) for source in sources if not stands_for_one(source)]
+        if meaning.kind not in ATTRIBUTES or meaning.negated or len(told) == len(sources) or not told or any(t != meaning for t in told):
+            return False
+        reads = [n for _, n in self.facts.nodes(ast.Name, ast.Attribute) if isinstance(n.ctx, ast.Load) and self.ranks.place(n) == place]  # type: ignore[attr-defined, arg-type]
+        return not isinstance(place[0], ast.FunctionDef) and all(self._at_hand(n) for n in reads)
 
     def _told(self, source: ast.expr) -> Meaning | None:
         return self.ranks.of(source)

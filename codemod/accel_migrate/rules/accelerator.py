@@ -183,7 +183,8 @@ def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
         same = isinstance(node, ast.Attribute) and node.attr == attribute if attribute else (
             isinstance(node, ast.Name) and node.id == text and context.facts.scope(node).owner(text) is choice.scope
         )
-        if same and context.facts.has_role(node, Role.DEVICE):
+        replaced = any(other.statement is not choice.statement and context.facts.inside(node, other.statement) for other in context.home.others)
+        if same and context.facts.has_role(node, Role.DEVICE) and not replaced:
             found.append(node)
     return found
 
