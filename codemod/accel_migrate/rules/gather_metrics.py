@@ -137,6 +137,8 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         return
     spread = spread_of(conversion.values)
     operand = _operand(context, conversion) if spread is Spread.MIXED else None
+    if operand is not None and guarded is not None and context.facts.function(operand) is not context.facts.function(conversion.value):
+        operand = None  # what stands in another function cannot be made global ahead of the guard
     if operand is not None:
         if (id(operand), "") not in taken:
             taken[id(operand), ""] = ""
