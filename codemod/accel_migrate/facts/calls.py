@@ -305,7 +305,8 @@ class Calls:
         if made(base, Role.ACCELERATOR):
             return UNKNOWN
         old = self.facts.backwards.get(node)
-        with_loader = bool(self.machine.loader_loops) or Spread.SHARD in ops.spreads(base) or bool(locals_of(base))
+        ran_on_rows = any(f.scope is frame.scope for f in self.facts.forwards.values())
+        with_loader = bool(self.machine.loader_loops) or bool(locals_of(base)) or ran_on_rows
         if old is None:
             self.facts.backwards[node] = Backward(node, loss, base, frame.scope, scaled, with_loader)
         else:

@@ -25,6 +25,7 @@ FINDINGS = {
     "mixed-reduction": "Find losses that mix sums and means over the batch",
     "out-of-reach": "Report code that the accelerator cannot be passed to",
     "uncalled-training": "Report training functions that nothing in the program calls",
+    "unknown-reduction": "Report losses of which it is not known whether they average over the rows",
     "weighted-mean": "Find means over something else than the rows of a batch",
 }
 
@@ -50,6 +51,8 @@ def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
         else:
             template = context.dialect.backward_weighted.replace("{w}", weight[0])
             parts |= weight[1] if "{w}" in context.dialect.backward_weighted else {}
+    elif spread in {None, Spread.SHARD} and not context.distributed:
+        yield _unknown(context, call, backward.loss)
     elif spread is Spread.MIXED:
         yield _mixed(context, call, backward.loss)
     try:
@@ -100,6 +103,14 @@ def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:
         source=context.source(node), node=node, rule="weighted-mean", severity=Severity.WARNING,
         message=f"this loss is a mean over something else than rows; with equal weights per process {what} differs slightly",
         advice=context.dialect.weighted_advice,
+    )  # fmt: skip
+
+
+def _unknown(context: Context, node: ast.AST, loss: ast.expr) -> Finding:
+    return Finding(
+        source=context.source(node), node=node, rule="unknown-reduction", severity=Severity.WARNING,
+        message=f"what makes `{ast.unparse(loss)[:40]}` is out of sight: it was taken for a mean over the rows of the batch",
+        advice='if it is one, nothing is left to do; for a sum pass reduction="sum", for a mean over n other things weight=n',
     )  # fmt: skip
 
 
