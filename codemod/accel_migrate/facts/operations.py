@@ -172,7 +172,9 @@ def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: boo
         return shaped(name, base, dims or [])
     if name in catalog.DETACHING:
         return without_grad(base)
-    if name in {"cpu", "clone", "items", "values", "get", "pop"}:
+    if name in {"cpu", "clone"}:
+        return frozenset(replace(v, batch=False, output=False) for v in locals_of(base))  # so it is a tensor
+    if name in {"items", "values", "get", "pop"}:
         return frozenset(locals_of(base))
     return local(S.SHARD, base, host=all(v.host for v in locals_of(base)))
 

@@ -252,6 +252,8 @@ def _anchor(context: Context, block: list[ast.stmt], variables: list[Variable]) 
         if any(id(node) in statements for node in ast.walk(statement)):
             last = index
     for index in range(last + 1, len(block)):
+        if isinstance(block[index], RUNNABLE) and runs_models(context.facts, block[index]):
+            break
         if _restores(block[index], texts):
             last = index
         elif isinstance(block[index], ast.For | ast.While | ast.FunctionDef | ast.ClassDef) or _calls_with(block[index], texts):
