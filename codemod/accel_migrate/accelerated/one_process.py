@@ -88,7 +88,7 @@ def _plain(node: ast.Call, method: str) -> ast.expr:
     args = node.args
     if method in _SAME and args and not node.keywords and not any(isinstance(a, ast.Starred) for a in args):
         return args[0] if len(args) == 1 else ast.Tuple(args, ast.Load())
-    if method in _DETACHING and args:
+    if method in _DETACHING and args and not node.keywords:
         return _call(ast.Attribute(args[0], "detach", ast.Load()))
     if method == "backward" and args:
         return _call(ast.Attribute(args[0], "backward", ast.Load()))
