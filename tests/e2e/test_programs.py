@@ -16,6 +16,7 @@
 | drawn_inside | samples of distributions, draws in place, weights from the losses of the batch, tensors that sum up in place |
 | early_stopping | `print` as a default argument, index samplers, the best checkpoint loaded again |
 | ema_class | an averaged copy in a module of its own, a custom loss, a warm-up schedule by lambda, a running loss |
+| events | callbacks in a defaultdict that show the trainer's loss, batches drawn by `next` until they end |
 | filled | arrays filled by a running pointer and by the samples' index |
 | filtered_rows | rows chosen by masks and their places, small batches left out, outputs of a training epoch joined |
 | image_tutorial | batches drawn to look at before and after training, per-class accuracy |

@@ -138,6 +138,12 @@ class Builtins:
             self.machine.write_heap(box, key, self.evaluator._converted_if_kept(args.keyword_nodes[key], values, frame))
         return frozenset({box})
 
+    def f_defaultdict(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """Containers of the standard library: what is put into them stays known."""
+        return frozenset({self.evaluator.box(node)}) if name.startswith("collections.") else self.calls.unknown(node, args)
+
+    f_OrderedDict = f_deque = f_defaultdict
+
     def f_list(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         values = args.get(0, "")
         kept = frozenset(v for v in values if isinstance(v, Made | Box | Local))
