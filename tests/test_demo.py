@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_migrate import demo
+from accel_migrate.command import demo
 from accel_migrate.command.demo import Epoch
 from accel_migrate.resources import resource
 

@@ -21,6 +21,10 @@ FORBIDDEN = {
 SLOW_PARTS_OF_LIBCST = ("libcst.matchers", "libcst.codemod")
 
 
+IN_THE_USERS_INTERPRETER = CODEMOD / "verify" / "hooks"
+"""Runs where the scripts run, in a process of its own, and may import torch and what the scripts use."""
+
+
 def imports(file: Path) -> Iterator[str]:
     """Dotted names of the absolute imports anywhere in `file`."""
     for node in ast.walk(ast.parse(file.read_text())):
@@ -36,6 +40,7 @@ def test_no_layer_imports_another(package: Path) -> None:
     wrong = [
         f"{file.relative_to(ROOT)} imports {name}"
         for file in package.rglob("*.py")
+        if IN_THE_USERS_INTERPRETER not in file.parents
         for name in imports(file)
         if name.partition(".")[0] in FORBIDDEN[package]
     ]
@@ -44,6 +49,17 @@ def test_no_layer_imports_another(package: Path) -> None:
 
 OUTER = ("accel_migrate.command", "accel_migrate.report")
 """What prints and writes: nothing that reads and rewrites programs knows of it."""
+
+
+def test_what_runs_beside_the_scripts_imports_nothing_else_of_the_codemod() -> None:
+    allowed = ("accel_migrate.verify.hooks", "accel_migrate.verify.printed")
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {name}"
+        for file in IN_THE_USERS_INTERPRETER.rglob("*.py")
+        for name in imports(file)
+        if name.startswith("accel_migrate") and not name.startswith(allowed)
+    ]
+    assert not wrong
 
 
 def test_the_command_line_is_the_outermost_layer() -> None:

@@ -326,7 +326,7 @@ def test_umbrella(argv: list[str], status: int, capsys: pytest.CaptureFixture[st
 def test_umbrella_names_unknown_commands(capsys: pytest.CaptureFixture[str]) -> None:
     umbrella.main(["fly"])
     assert capsys.readouterr().err == (
-        "accel: error: no command 'fly'; the commands are migrate, launch, demo (see accel --help)\n"
+        "accel: error: no command 'fly'; the commands are migrate, verify, launch, demo (see accel --help)\n"
     )
 
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from e2e.job import Run
-from e2e.printed import RELATIVE, compare_lines
-from e2e.saved import compare_files
+from accel_migrate.verify.hooks.saved import compare_files
+from accel_migrate.verify.job import Run
+from accel_migrate.verify.printed import RELATIVE, compare_lines
 
 _EVENT_FILE = re.compile(r"events\.out\.tfevents\.[^/]*")
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from e2e.forked import ForkingRunner
-from e2e.job import Job, Run
+from accel_migrate.verify.job import Job, Run
+from accel_migrate.verify.warm import ForkingRunner
+from e2e.places import PRELOAD
 
 
 @pytest.fixture(scope="session")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkingRunner]:
-    with ForkingRunner(tmp_path_factory.mktemp("runs")) as runner:
+    with ForkingRunner(tmp_path_factory.mktemp("runs"), preload=PRELOAD) as runner:
         yield runner
 
 

@@ -10,8 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from e2e.forked import single_threaded
-from e2e.job import PYTHON_PATH, Job, Run, copy_to_scratch, written_since
+from accel_migrate.verify.job import Job, Run, copy_to_scratch, written_since
+from accel_migrate.verify.warm import single_threaded
+from e2e.places import PYTHON_PATH
 
 
 def run(job: Job, processes: int, scratch: Path, *, timeout: float = 120.0, python: str = sys.executable) -> Run:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.job import PYTHON_PATH, copy_to_scratch
+from accel_migrate.verify.job import copy_to_scratch
+from e2e.places import PYTHON_PATH
 
 TIMEOUT = 120.0
 DONE, LEFT_BY_HAND, UNREADABLE, NOTHING_MIGRATED = range(4)

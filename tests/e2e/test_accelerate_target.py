@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from accel_migrate.verify.hooks.unpickled import TORCH_SUFFIXES, load_saved
+from accel_migrate.verify.job import Job, Run
+from accel_migrate.verify.printed import skeleton
+from accel_migrate.verify.warm import ForkingRunner
 from e2e.compare import compare_runs
-from e2e.forked import PRELOADED, ForkingRunner
-from e2e.job import Job, Run
 from e2e.migrated import LEFT_BY_HAND, NOTHING_MIGRATED, migrate
-from e2e.printed import skeleton
+from e2e.places import PRELOAD, PYTHON_PATH
 from e2e.test_golden import ARGS, job
-from e2e.unpickled import TORCH_SUFFIXES, load_saved
 
 PYTHON = os.environ.get("ACCELERATE_PYTHON")
 ON_CPU = {"ACCELERATE_USE_CPU": "true"}
@@ -37,14 +38,14 @@ STATISTICS, PADDED = {"batchnorm_small_batch"}, {"onecycle_per_batch", "flat", "
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkingRunner]:
-    with ForkingRunner(tmp_path_factory.mktemp("runs"), str(PYTHON), (*PRELOADED, "accelerate")) as runner:
+    with ForkingRunner(tmp_path_factory.mktemp("runs"), str(PYTHON), (*PRELOAD, "accelerate"), path=[PYTHON_PATH]) as runner:
         yield runner
 
 
 @pytest.fixture(scope="module")
 def in_plain_order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkingRunner]:
-    modules = (*PRELOADED, "accelerate")
-    with ForkingRunner(tmp_path_factory.mktemp("plain"), str(PYTHON), modules, in_child="e2e.plain_shuffle:keep") as runner:
+    modules = (*PRELOAD, "accelerate")
+    with ForkingRunner(tmp_path_factory.mktemp("plain"), str(PYTHON), modules, in_child="e2e.plain_shuffle:keep", path=[PYTHON_PATH]) as runner:
         yield runner
 
 

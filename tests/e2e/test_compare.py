@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from accel_migrate.verify.hooks.saved import compare_leaves
+from accel_migrate.verify.job import Job, Run
+from accel_migrate.verify.printed import compare_lines
+from accel_migrate.verify.warm import ForkingRunner
 from e2e.compare import compare_runs
-from e2e.forked import ForkingRunner
-from e2e.job import Job, Run
-from e2e.printed import compare_lines
-from e2e.saved import compare_leaves
 
 FLAT = Job(Path(__file__).parent / "golden" / "flat", "before.py")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from accel_migrate.verify.hooks.unpickled import load_saved
+from accel_migrate.verify.job import Job, Run
+from accel_migrate.verify.printed import compare_lines
+from accel_migrate.verify.warm import ForkingRunner
 from e2e import launch
 from e2e.compare import Verdict, compare_runs
-from e2e.forked import ForkingRunner
-from e2e.job import Job, Run
 from e2e.migrated import DONE, accel_migrate, migrate
-from e2e.printed import compare_lines
-from e2e.unpickled import load_saved
 
 GOLDEN = Path(__file__).parent / "golden"
 ARGS: dict[str, tuple[str, ...]] = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.job import PYTHON_PATH
 from e2e.migrated import DONE, accel_migrate
+from e2e.places import PYTHON_PATH
 
 RUNNER = """\
 import json, sys

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import pytest
 
+from accel_migrate.verify.job import Job, Run
+from accel_migrate.verify.warm import ForkingRunner
 from e2e.compare import compare_runs
-from e2e.forked import ForkingRunner
-from e2e.job import Job, Run
 from e2e.migrated import DONE, accel_migrate, migrate
 
 PROGRAMS = Path(__file__).parent / "programs_text"

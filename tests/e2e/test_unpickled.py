@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from e2e.forked import ForkingRunner
-from e2e.job import Job
-from e2e.unpickled import load_saved
+from accel_migrate.verify.hooks.unpickled import load_saved
+from accel_migrate.verify.job import Job
+from accel_migrate.verify.warm import ForkingRunner
 
 
 def test_a_saved_model_of_a_script(runner: ForkingRunner, tmp_path: Path) -> None:

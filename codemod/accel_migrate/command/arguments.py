@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from accel_migrate import __version__
+from accel_migrate.command.verify_arguments import add_verify_options, split_script_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing would cost a tenth of `--help`
@@ -36,7 +37,10 @@ class _Parser(argparse.ArgumentParser):
 def parse_arguments(argv: Sequence[str] | None, prog: str = "accel-migrate") -> argparse.Namespace:
     """Parse and check; flags may stand anywhere. Exits with status 2 on wrong usage, with 0 after `--help`."""
     parser = _parser(prog)
-    arguments = parser.parse_intermixed_args(argv)
+    own, script_args = split_script_arguments(sys.argv[1:] if argv is None else argv)
+    arguments = parser.parse_intermixed_args(own)
+    arguments.script_args = script_args
+    _check_verify(parser, arguments)
     if arguments.write and arguments.output is not None:
         parser.error("--write and --output exclude each other")
     if arguments.output is not None and arguments.output.endswith(".py") and not _is_one_notebook(arguments.paths):
@@ -48,6 +52,18 @@ def parse_arguments(argv: Sequence[str] | None, prog: str = "accel-migrate") -> 
     if not arguments.paths and not arguments.list_rules:
         parser.error("give a training script, a notebook or a folder")
     return arguments
+
+
+def _check_verify(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    if not arguments.verify:
+        if arguments.script_args:
+            parser.error("what follows after -- are arguments of the script: give --verify as well")
+        return
+    arguments.steps = 0 if arguments.to_end else arguments.steps
+    if len(arguments.paths) != 1 or not arguments.paths[0].endswith(".py"):
+        parser.error("--verify runs one script: give the path of a Python file")
+    if arguments.format != "text" or arguments.diff or arguments.explain:
+        parser.error("--verify prints text after the report: leave out --format, --diff and --explain, or use accel verify")
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
@@ -63,6 +79,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"accel-migrate {__version__}")
     _add_output_options(parser)
     _add_rule_options(parser)
+    add_verify_options(parser, "how to run both, with --verify")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="processes for several programs (default: one per core)")
     return parser
 
@@ -84,6 +101,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--check", action="store_true", help="only report; exit with 1 if something would change")
     group.add_argument("--allow-nothing", action="store_true", help="exit with 0, not 3, where nothing is to be migrated")
     group.add_argument("--diff", action="store_true", help="print only the diff to standard output")
+    group.add_argument("--verify", action="store_true", help="run the original and the result, and compare; arguments of the script follow after --")
     group.add_argument("--explain", action="store_true", help="print what was recognised in the script, and stop")
     formats = ("text", "json", "sarif", "markdown", "github")
     group.add_argument("--format", choices=formats, default="text", help="of the report (default: text)")

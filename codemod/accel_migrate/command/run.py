@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, migrate: Migrate | None = None) -> int:
     if not arguments.explain:
         _write(arguments, done)
     show(arguments, done)
-    return _status(arguments, done)
+    return max(_status(arguments, done), _verified(arguments, done) if arguments.verify else 0)
 
 
 def _list_rules() -> int:
@@ -98,6 +98,23 @@ def _write(arguments: argparse.Namespace, done: Run) -> None:
     files = files_to_write(done.outcomes, arguments.write, arguments.output)
     write_all(files)
     done.written = [path for path, _, _ in files]
+
+
+def _verified(arguments: argparse.Namespace, done: Run) -> int:
+    """The exit status of the verification; 0 where nothing was migrated."""
+    from accel_migrate.command.verify import run
+    from accel_migrate.verify.jobs import job_for
+
+    for outcome in done.outcomes:
+        if outcome.changes:
+            script = outcome.project.entry.path
+            texts = {change.source.path: change.after for change in outcome.changes}
+            module = arguments.paths[0][: -len(".py")].replace("/", ".") if arguments.module else ""
+            before = {change.source.path: change.source.text for change in outcome.changes}
+            jobs = [job_for(script, arguments.script_args, module, changed) for changed in (before, texts)]
+            print()
+            return run(arguments, *jobs)
+    return 0
 
 
 def _status(arguments: argparse.Namespace, done: Run) -> int:

@@ -9,6 +9,7 @@ from accel_migrate import __version__
 
 _COMMANDS = {
     "migrate": ("accel_migrate.command.cli", "", "turn a single-GPU script into a multi-process one"),
+    "verify": ("accel_migrate.command.verify", "", "run the original and the migrated script, and compare the trainings (needs torch)"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
     "demo": ("accel_migrate.command.demo", "", "migrate and train a bundled example, and compare (needs torch, scikit-learn)"),
 }

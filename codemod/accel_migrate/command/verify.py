@@ -1,0 +1,105 @@
+"""`accel verify`: run the original and the migrated script, compare, and say where and why they differ."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from accel_migrate.command.verify_arguments import parse_verify_arguments
+from accel_migrate.command.verify_table import table
+from accel_migrate.errors import UserError, internal_error
+from accel_migrate.verify.job import Job
+from accel_migrate.verify.jobs import job_for, preloads
+from accel_migrate.verify.report import DIFFERENT, Report
+from accel_migrate.verify.runs import Request
+from accel_migrate.verify.verify import verify
+from accel_migrate.verify.warm import ForkingRunner
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `accel verify`; return 0 for the same training, 1 for another, 2 if that cannot be told."""
+    try:
+        arguments = parse_verify_arguments(sys.argv[1:] if argv is None else argv)
+        return run(arguments, *_jobs(arguments))
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    except KeyboardInterrupt:
+        print("accel verify: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        print(f"accel verify: error: {error if isinstance(error, UserError) else internal_error(error)}", file=sys.stderr)
+        return 2
+
+
+def run(arguments: argparse.Namespace, original: Job, migrated: Job) -> int:
+    """Verify, print the report in the format asked for, and return the exit status."""
+    scratch = Path(tempfile.mkdtemp(prefix="accel-verify-"))
+    try:
+        with _runner(arguments, scratch, (original, migrated)) as warm:
+            cpu = arguments.device == "cpu" or warm.call("accel_migrate.verify.hooks.devices:count") < max(arguments.processes)
+            report = verify(_request(arguments, original, migrated, cpu), warm, _progress)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    _clear_progress()
+    print(_as_json(report) if arguments.format == "json" else "\n".join(table(report)))
+    return 1 if report.verdict == DIFFERENT else 0
+
+
+def _jobs(arguments: argparse.Namespace) -> tuple[Job, Job]:
+    script, args = Path(_file_of(arguments.original, arguments.module)), arguments.script_args
+    module = arguments.original if arguments.module else ""
+    original = job_for(script, args, module)
+    if arguments.migrated is None:
+        from accel_migrate.command.verify_migration import migrated_texts
+
+        return original, job_for(script, args, module, migrated_texts(script))
+    other = arguments.migrated
+    return original, job_for(Path(_file_of(other, arguments.module)), args, other if arguments.module else "")
+
+
+def _file_of(name: str, is_module: bool) -> str:
+    """The file that `python -m name` runs."""
+    if not is_module:
+        return name
+    stem = Path(*name.split("."))
+    package = stem / "__main__.py"
+    return str(package if package.is_file() else stem.with_suffix(".py"))
+
+
+def _runner(arguments: argparse.Namespace, scratch: Path, jobs: tuple[Job, Job]) -> ForkingRunner:
+    _progress("starting the interpreter")
+    return ForkingRunner(scratch, arguments.python, preloads(jobs), devices=arguments.device == "auto")
+
+
+def _request(arguments: argparse.Namespace, original: Job, migrated: Job, cpu: bool) -> Request:
+    return Request(
+        original,
+        migrated,
+        processes=arguments.processes,
+        steps=arguments.steps,
+        relative=arguments.rtol,
+        timeout=arguments.timeout,
+        hang_seconds=arguments.hang_after,
+        cpu=cpu,
+    )
+
+
+def _progress(what: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{what} ...", end="", file=sys.stderr, flush=True)
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _as_json(report: Report) -> str:
+    comparisons = [{**asdict(c), "verdict": c.verdict} for c in report.comparisons]
+    return json.dumps({**asdict(report), "verdict": report.verdict, "comparisons": comparisons}, indent=2)

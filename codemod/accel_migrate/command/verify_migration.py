@@ -1,0 +1,22 @@
+"""What `accel-migrate` makes of a script, for a run that writes it nowhere but into the scratch copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accel_migrate.errors import UserError
+from accel_migrate.migrate import migrate
+from accel_migrate.project import load_project
+from accel_migrate.result import Options
+
+
+def migrated_texts(script: Path) -> dict[Path, str]:
+    """The new texts of the files that the migration changes.
+
+    Raises:
+        UserError: nothing was migrated.
+    """
+    result = migrate(load_project(script), Options())
+    if not result.changes:
+        raise UserError(f"{script}: {result.reason or 'nothing to change'}; give the migrated script as the second one")
+    return {change.source.path: change.after for change in result.changes}

@@ -1,0 +1,48 @@
+"""The report of `accel verify` as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from accel_migrate.verify.report import Comparison, Report
+
+_FIGURES = {
+    "loss": "loss of each step",
+    "gradient": "norm of the gradient",
+    "learning-rate": "learning rate",
+    "weights": "weights and buffers at the end",
+    "lines": "printed numbers",
+    "files": "values in files",
+}
+_WIDTH = 32
+
+
+def table(report: Report) -> Iterator[str]:
+    """A block for each number of processes, what was not verified, and the verdict."""
+    for comparison in report.comparisons:
+        yield from _block(comparison)
+        yield ""
+    for text in dict.fromkeys(text for comparison in report.comparisons for text in comparison.unverified):
+        yield f"not verified: {text}"
+    yield f"{report.verdict}: {report.original} and {report.migrated} ({report.seconds:.1f} s)"
+
+
+def _block(comparison: Comparison) -> Iterator[str]:
+    many = f"{comparison.processes} process{'' if comparison.processes == 1 else 'es'}"
+    off = f", with {' and '.join(comparison.switched_off)} switched off" if comparison.switched_off else ""
+    yield f"{many}: {comparison.verdict}, {comparison.steps} optimizer steps{off}"
+    for kind, name in _FIGURES.items():
+        if kind in comparison.largest:
+            floor = f"   (rounding alone: {comparison.floors[kind]:.1e})" if comparison.floors.get(kind) else ""
+            yield f"  {_mark(comparison, kind)} {name:{_WIDTH}} differ by {comparison.largest[kind]:.1e} at most{floor}"
+    for difference in comparison.differences:
+        mark = "~" if difference.expected else "x"
+        note = "expected: " if difference.expected else ""
+        yield f"  {mark} {note}{difference.kind}: {difference.text}"
+    for reason in comparison.reasons:
+        yield f"  -> {reason}"
+
+
+def _mark(comparison: Comparison, kind: str) -> str:
+    differs = [d for d in comparison.differences if d.kind == kind and not d.expected]
+    return "x" if differs else "="

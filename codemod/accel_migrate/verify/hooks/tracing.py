@@ -1,0 +1,87 @@
+"""What a traced run records, without a change to the script: one file of JSON lines for each process, and the final state.
+
+| line | holds |
+| --- | --- |
+| `{"step", "loss", "backwards", "lr", "gradients", "weights"}` | an optimizer step (its optimizer's number); `loss` is the sum of the losses of the backwards since the last step, each times the gradient it started with: the mean of it over processes is what the averaged gradient belongs to; norms per parameter |
+| `{"batch", "data", "pass", "rows"}` | a batch read by a loader: the number of its data set, of the pass over it, and the samples' indices |
+| `{"pass_end"}` | a pass has come to its end |
+| `{"wrote"}` | a file of the scratch copy opened for writing |
+| `{"end", "uses"}` | the script ended, or was stopped; which sources of randomness and which layers it has |
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_WAIT_SECONDS = 8.0
+
+
+class Recorder:
+    """Writes the lines of one process, and ends it after `limit` optimizer steps (0: never)."""
+
+    def __init__(self, out: Path, rank: int, processes: int, limit: int) -> None:
+        self.out, self.rank, self.processes, self.limit = out, rank, processes, limit
+        self.pid = os.getpid()
+        self.steps = 0
+        self._file = open(out / f"rank{rank}.jsonl", "w", encoding="utf-8")  # noqa: SIM115
+        self._ended = False
+
+    def write(self, **fields: Any) -> None:
+        """Only in the process itself: loader workers are forks of it."""
+        if os.getpid() == self.pid and not self._file.closed:
+            self._file.write(json.dumps(fields) + "\n")
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def note_step(self, **fields: Any) -> None:
+        self.write(**fields)
+        self.flush()
+        self.steps += 1
+        if self.steps == self.limit:
+            self.stop()
+
+    def end(self, how: str) -> None:
+        """Write what is known only now; once."""
+        if self._ended or os.getpid() != self.pid:
+            return
+        self._ended = True
+        from accel_migrate.verify.hooks.state import save_state, uses
+
+        if self.steps:
+            save_state(self.out / f"rank{self.rank}.state")
+        self.write(end=how, uses=sorted(uses()))
+        self.flush()
+
+    def stop(self) -> None:
+        """Leave at once, but not before the others have come as far: they may still wait for what this one sends."""
+        self.end("stopped")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        (self.out / f"rank{self.rank}.stopped").touch()
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while time.monotonic() < deadline and len(list(self.out.glob("*.stopped"))) < self.processes:
+            time.sleep(0.02)
+        os._exit(0)
+
+
+def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> None:
+    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "folder"}."""
+    from accel_migrate.verify.hooks import batches, cpu, seeds, state, steps, switches, written
+
+    recorder = Recorder(out, rank, processes, settings["steps"])
+    if settings["cpu"]:
+        cpu.map_to_cpu()
+    seeds.make_deterministic(settings["seed"])
+    switches.switch_off(settings["off"])
+    state.watch()
+    batches.trace(recorder)
+    steps.trace(recorder)
+    written.trace(recorder, settings["folder"])
+    atexit.register(recorder.end, "ended")

@@ -1,0 +1,54 @@
+"""Which files the script opens for writing; linked data is copied before, so that the user's own files stay as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel_migrate.verify.hooks.tracing import Recorder
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+def trace(recorder: Recorder, folder: str) -> None:
+    """Watch `open` by an audit hook, and `torch.save`, which opens files past Python."""
+    import torch
+
+    top = os.path.realpath(folder) + os.sep
+    seen: set[str] = set()
+
+    def note(path: Any) -> None:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return
+        place = os.path.abspath(os.fsdecode(path))
+        parent, name = os.path.split(place)
+        place = os.path.join(os.path.realpath(parent), name)
+        if not place.startswith(top) or "__pycache__" in place:
+            return
+        _copy_if_linked(place)
+        if place not in seen:
+            seen.add(place)
+            recorder.write(wrote=os.path.relpath(place, top))
+
+    def audit(event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(args[2], int) and args[2] & _WRITING:
+            note(args[0])
+
+    plain = torch.save
+
+    def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        note(f)
+        plain(obj, f, *args, **kwargs)
+
+    torch.save = save
+    sys.addaudithook(audit)
+
+
+def _copy_if_linked(place: str) -> None:
+    if os.path.islink(place) and os.path.isfile(place):
+        target = os.path.realpath(place)
+        os.unlink(place)
+        shutil.copy2(target, place)

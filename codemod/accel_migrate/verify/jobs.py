@@ -1,0 +1,53 @@
+"""From the scripts on the command line to the jobs that run them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from accel_migrate.errors import UserError
+from accel_migrate.verify.job import Job
+from accel_migrate.verify.warm import PRELOADED
+
+_WORTH_PRELOADING = ("sklearn.datasets", "scipy", "pandas", "torchvision", "tqdm", "torch.utils.tensorboard", "accelerate", "transformers", "datasets", "matplotlib")
+_DISTRIBUTED = re.compile(r"\binit_process_group\s*\(")
+_HANDLED = re.compile(r"^\s*(?:from|import)\s+(?:accel_runtime|accelerate)\b", re.MULTILINE)
+
+
+def job_for(script: Path, args: Sequence[str], module: str = "", changed: Mapping[Path, str] | None = None) -> Job:
+    """The script in a copy of the working directory, or of its own folder if it lies elsewhere.
+
+    `changed` are other texts for files.
+
+    Raises:
+        UserError: it cannot be run so.
+    """
+    if not script.is_file():
+        raise UserError(f"{script}: there is no such file")
+    place, here = Path(os.path.abspath(script)), Path.cwd()
+    folder = here if place.is_relative_to(here) else place.parent
+    texts = {_inside(path, folder): text for path, text in (changed or {}).items()}
+    text = texts.get(place.relative_to(folder).as_posix()) or place.read_text(encoding="utf-8", errors="replace")
+    return Job(
+        folder,
+        place.relative_to(folder).as_posix(),
+        tuple(args),
+        module=module,
+        changed=texts,
+        distributed=bool(_DISTRIBUTED.search(text)) and not _HANDLED.search(text),
+    )
+
+
+def _inside(path: Path, folder: Path) -> str:
+    place = Path(os.path.abspath(path))
+    if not place.is_relative_to(folder):
+        raise UserError(f"{path}: lies outside of {folder}, which is copied to run the script; run the command from a folder that holds both")
+    return place.relative_to(folder).as_posix()
+
+
+def preloads(jobs: Sequence[Job]) -> tuple[str, ...]:
+    """What to import once for all runs: torch, and large libraries that the scripts name."""
+    text = "\n".join((job.folder / job.script).read_text(encoding="utf-8", errors="replace") for job in jobs)
+    return (*PRELOADED, *(name for name in _WORTH_PRELOADING if re.search(rf"\b{re.escape(name.split('.')[-1])}\b", text)))

@@ -1,0 +1,142 @@
+"""Why two trainings differ, in words: from what has been recorded, and from what made the difference vanish."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from accel_migrate.verify.records import Record, Step
+from accel_migrate.verify.report import Comparison
+from accel_migrate.verify.runs import Traced
+from accel_migrate.verify.samples import same_losses_everywhere
+from accel_migrate.verify.suspects import Cause
+
+_WRAPPED = re.compile(r": key (\S+\.)?module\.\S+ is new")
+_CAUSES = {
+    "dropout": "dropout: the processes draw other masks than one process does",
+    "augmentation": "augmentation: samples are read with other random numbers than on one process",
+    "shuffle": "shuffling: the samples come in another order",
+    "batchnorm": "BatchNorm takes its statistics over each process's part of the batch, not over the whole",
+    "noise": "random draws in the training loop are not those of the original: draw for the whole batch and take this process's rows (accelerator.draw)",
+}
+
+
+def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | None) -> list[str]:
+    """Best first."""
+    kinds = {d.kind for d in result.differences}
+    if kinds & {"hang", "crash"}:
+        return []
+    found = [*_from_processes(got, result), *_from_steps(original, got, kinds)]
+    if cause is not None and cause.switched_off:
+        found += [_CAUSES[name] for name in cause.switched_off]
+    else:
+        found += _from_gradients(original.records[0], got.records, result)
+    found += _from_output(result, kinds)
+    return list(dict.fromkeys(found))
+
+
+def _from_processes(got: Traced, result: Comparison) -> Iterator[str]:
+    step = next((d.step for d in result.differences if d.kind == "replicas"), 0)
+    if not step:
+        return
+    steps = [record.steps[step - 1] for record in got.records]
+    if any(s.rates != steps[0].rates for s in steps):
+        yield f"the processes use different learning rates at step {step}"
+    elif all(_close(s.gradients, steps[0].gradients) for s in steps):
+        yield "the processes apply the same gradient to different weights: the models are not made equal at the start (prepare does)"
+    else:
+        yield "the gradients are not averaged over the processes: the model or the optimizer is not prepared, or no_sync covers the last backward before a step"
+
+
+def _from_steps(original: Traced, got: Traced, kinds: set[str]) -> Iterator[str]:
+    processes, theirs, ours = len(got.records), len(original.records[0].steps), len(got.records[0].steps)
+    if same_losses_everywhere(got.records) and kinds & {"samples", "loss", "gradient"} and processes > 1:
+        yield "every process computes the same losses: the loader is not prepared, so that each reads all samples"
+    sizes = _batch_sizes(original.records[0]), [_batch_sizes(record) for record in got.records]
+    if processes > 1 and sizes[0] and all(sizes[1]) and "samples" in kinds:
+        whole, parts = sizes[0][0], sum(part[0] for part in sizes[1])
+        if parts > whole and not same_losses_everywhere(got.records):
+            yield f"each process takes a batch of its own: {parts} samples in a step where the original has {whole} (the batch size counts per process)"
+        elif parts < whole:
+            yield f"batches are cut twice: {parts} samples in a step over all processes where the original has {whole}"
+    if "learning-rate" in kinds:
+        yield _of_rates(original.records[0], got.records[0])
+    if "steps" in kinds and ours != theirs:
+        yield f"{ours} optimizer steps where the original takes {theirs}: loops or accumulation windows have another length"
+
+
+def _of_rates(original: Record, got: Record) -> str:
+    pairs = zip(original.steps, got.steps, strict=False)
+    number, one, other = next((n, a.rates, b.rates) for n, (a, b) in enumerate(pairs, 1) if not _close(a.rates, b.rates))
+    if number == 1:
+        return f"the learning rate starts at {other[0]:.6g} instead of {one[0]:.6g}: it is scaled where the global batch stays the same"
+    later = next((k for k, step in enumerate(original.steps, 1) if k > number and _close(step.rates, other)), 0)
+    ahead = f", the original's of step {later}: the scheduler is ahead, it steps too often" if later else ": the scheduler steps at other times"
+    return f"the learning rate leaves the original's at step {number}{ahead}"
+
+
+def _from_gradients(original: Record, records: list[Record], result: Comparison) -> Iterator[str]:
+    step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=0)
+    if not step or any(d.kind in ("replicas", "samples", "steps") for d in result.differences):
+        return
+    one, other = original.steps[step - 1], records[0].steps[step - 1]
+    ratio = _common_ratio(one, other)
+    sizes = [_batch_sizes(record) for record in records]
+    parts = [size[step - 1] for size in sizes if len(size) >= len(original.steps) == len(_batch_sizes(original))]
+    if ratio and abs(ratio - 1) > 0.01:
+        yield _of_ratio(ratio, step, len(records))
+    elif len(parts) > 1 and len(set(parts)) > 1 and step > 1:
+        yield f"the processes hold unequal parts of the batch of step {step} ({' and '.join(map(str, parts))} samples) and their means count the same: accelerator.backward weighs them"
+    elif any(d.kind == "loss" and d.step == step for d in result.differences):
+        yield f"the forward pass of step {step} computes another loss; all before it is the same" if step > 1 else "the first forward pass already computes another loss: initial weights, inputs or the loss differ"
+    else:
+        yield f"the loss of step {step} is the same and its gradient is not: {_most_different(one, other)}"
+
+
+def _of_ratio(ratio: float, step: int, processes: int) -> str:
+    nice = Fraction(ratio).limit_denominator(16)
+    text = str(nice) if abs(float(nice) - ratio) < 0.002 * ratio else f"{ratio:.4g}"
+    start = f"at step {step} every gradient is {text} times the original's"
+    if abs(ratio * processes - 1) < 0.01:
+        return f"{start}: divided by the number of processes once too often, or a summed loss is averaged over the processes (backward(loss, reduction='sum'))"
+    if abs(ratio / processes - 1) < 0.01:
+        return f"{start}: multiplied by the number of processes, or summed over them where the mean is meant"
+    return f"{start}: a loss is scaled differently (accumulation divides it twice or not at all, or another denominator)"
+
+
+def _common_ratio(one: Step, other: Step) -> float:
+    """By which all gradients differ; 0 where they do not differ alike."""
+    least = 1e-3 * max(one.gradients, default=0.0)
+    ratios = [b / a for a, b in zip(one.gradients, other.gradients, strict=False) if a > max(least, 0.0) and b > 0]
+    return ratios[0] if ratios and max(ratios) - min(ratios) < 5e-3 * max(ratios) else 0.0
+
+
+def _most_different(one: Step, other: Step) -> str:
+    pairs = list(zip(one.gradients, other.gradients, strict=False))
+    place = max(range(len(pairs)), key=lambda i: abs(pairs[i][0] - pairs[i][1]), default=0)
+    return f"the gradient of parameter {place} of optimizer {one.optimizer} has norm {pairs[place][1]:.6g} instead of {pairs[place][0]:.6g}" if pairs else "no parameter has one"
+
+
+def _from_output(result: Comparison, kinds: set[str]) -> Iterator[str]:
+    training = kinds & {"loss", "gradient", "replicas", "weights", "steps", "samples", "learning-rate"}
+    if "lines" in kinds and not training:
+        texts = " ".join(d.text for d in result.differences if d.kind == "lines")
+        if "lines are printed instead of" in texts:
+            yield "lines are printed by every process: print on the main process only (accelerator.print)"
+        else:
+            yield "the training is the same and printed figures are not: they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
+    for difference in result.differences:
+        if difference.kind == "files" and "at once" in difference.text:
+            yield "files are written by every process: write on the main process only (accelerator.save, is_main_process)"
+        elif difference.kind == "files" and _WRAPPED.search(difference.text):
+            yield "a wrapped model is saved: its keys begin with 'module.' (unwrap it first)"
+
+
+def _batch_sizes(record: Record) -> list[int]:
+    """Sizes of the batches that were trained on, in order."""
+    return [len(batch) for p in record.passes if p.trains for batch in p.batches]
+
+
+def _close(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return len(a) == len(b) and all(abs(x - y) <= 1e-5 * max(abs(x), abs(y)) for x, y in zip(a, b, strict=True))

@@ -1,0 +1,81 @@
+"""What a traced run has recorded, as plain data."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step of one process (see `hooks.tracing`); `optimizer` is its number, norms are by parameter."""
+
+    optimizer: int
+    loss: float
+    backwards: int
+    rates: tuple[float, ...]
+    gradients: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass
+class Pass:
+    """One pass over a loader: number of its data set, the indices of each batch, whether it trained, whether it ended."""
+
+    data: int
+    batches: list[tuple[int, ...]] = field(default_factory=list)
+    trains: bool = False
+    ended: bool = False
+
+
+@dataclass
+class Record:
+    """One process of a run. `how` says how it ended: "ended", "stopped" after so many steps, or "" if neither."""
+
+    steps: list[Step] = field(default_factory=list)
+    passes: list[Pass] = field(default_factory=list)
+    wrote: list[str] = field(default_factory=list)
+    uses: frozenset[str] = frozenset()
+    how: str = ""
+
+
+def read_records(streams: Path, processes: int) -> list[Record]:
+    """The records of all processes of a run; what a killed process could not write is missing."""
+    return [_read(streams / f"rank{rank}.jsonl") for rank in range(processes)]
+
+
+def _read(path: Path) -> Record:
+    record, passes = Record(), defaultdict[int, Pass](lambda: Pass(-1))
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            _add(json.loads(line), record, passes)
+        except json.JSONDecodeError:  # the end of a killed process
+            break
+    record.passes = [passes[number] for number in sorted(passes) if passes[number].batches]
+    return record
+
+
+def _add(line: dict[str, Any], record: Record, passes: dict[int, Pass]) -> None:
+    if "step" in line:
+        numbers = (tuple(line[name]) for name in ("lr", "gradients", "weights"))
+        record.steps.append(Step(line["step"], line["loss"], line["backwards"], *numbers))
+    elif "batch" in line:
+        passes[line["pass"]].data = line["data"]
+        passes[line["pass"]].batches.append(tuple(line["rows"]))
+    elif "trains_in" in line:
+        passes[line["trains_in"]].trains = True
+    elif "pass_end" in line:
+        passes[line["pass_end"]].ended = True
+    elif "wrote" in line:
+        record.wrote.append(line["wrote"])
+    elif "end" in line:
+        record.how, record.uses = line["end"], frozenset(line["uses"])
+
+
+def global_losses(records: Sequence[Record]) -> list[float]:
+    """The loss of each step over all processes: what the averaged gradient is the gradient of."""
+    return [sum(step.loss for step in steps) / len(records) for steps in zip(*(r.steps for r in records), strict=False)]

@@ -1,0 +1,63 @@
+"""What a verification has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SAME, EXPECTED, DIFFERENT = "same", "expected differences", "different"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which the runs differ.
+
+    `kind` is one of steps, loss, learning-rate, gradient, replicas, samples, weights, lines, files, hang, crash; `step`
+    counts optimizer steps from 1, 0 where none is meant; `size` is relative.
+    """
+
+    kind: str
+    text: str
+    step: int = 0
+    size: float = 0.0
+    expected: bool = False
+
+
+@dataclass
+class Comparison:
+    """The original on one process and the migrated script on `processes`.
+
+    `reasons` say why they differ, best first; `largest` holds the largest relative difference of each kind of figure;
+    `switched_off` what had to be switched off to compare the rest; `unverified` what was not compared.
+    """
+
+    processes: int
+    seconds: float = 0.0
+    steps: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    largest: dict[str, float] = field(default_factory=dict)
+    floors: dict[str, float] = field(default_factory=dict)
+    switched_off: tuple[str, ...] = ()
+    unverified: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        if any(not difference.expected for difference in self.differences):
+            return DIFFERENT
+        return EXPECTED if self.differences else SAME
+
+
+@dataclass
+class Report:
+    """A whole verification; `losses` are by run, the original's under "original"."""
+
+    original: str
+    migrated: str
+    comparisons: list[Comparison] = field(default_factory=list)
+    losses: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        verdicts = [comparison.verdict for comparison in self.comparisons]
+        return next((verdict for verdict in (DIFFERENT, EXPECTED) if verdict in verdicts), SAME)

@@ -1,0 +1,80 @@
+"""The runs of one verification: traced, each only once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from accel_migrate.verify.job import Job, Run
+from accel_migrate.verify.records import Record, read_records
+from accel_migrate.verify.warm import HANG_SECONDS, ForkingRunner
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to verify and how.
+
+    `processes` for the migrated script; `steps` optimizer steps are run, 0 for all; `relative` difference that counts as
+    none; `timeout` seconds for a run, and `hang_seconds` without any computation; `cpu` maps devices to the CPU.
+    """
+
+    original: Job
+    migrated: Job
+    processes: tuple[int, ...] = (1, 2)
+    steps: int = 20
+    relative: float = 1e-4
+    timeout: float = 600.0
+    hang_seconds: float = HANG_SECONDS
+    cpu: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A run with the records of its processes."""
+
+    run: Run
+    records: list[Record] = field(default_factory=list)
+
+
+Tell = Callable[[str], None]
+
+
+class Runs:
+    """Runs what is asked for and remembers it; `tell` hears of each run that starts."""
+
+    def __init__(self, request: Request, warm: ForkingRunner, tell: Tell) -> None:
+        self.request, self.warm, self.tell = request, warm, tell
+        self._done: dict[tuple[object, ...], Traced] = {}
+
+    def original(self, *, control: bool = False, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
+        """On one process; the control run reverses the samples in each batch."""
+        what = "control run (samples reversed in each batch)" if control else "original"
+        return self._run(self.request.original, 1, control, off, steps, what)
+
+    def migrated(self, processes: int, *, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
+        """On so many processes."""
+        what = f"migrated on {processes} process{'es' if processes > 1 else ''}"
+        return self._run(self.request.migrated, processes, False, off, steps, what)
+
+    def _run(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int | None, what: str) -> Traced:
+        steps = self.request.steps if steps is None else steps
+        key = (job is self.request.original, processes, control, off, steps)
+        if key not in self._done:
+            self.tell(what + (f", without {' and '.join(off)}" if off else ""))
+            self._done[key] = self._started(job, processes, control, off, steps)
+        return self._done[key]
+
+    def _started(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int) -> Traced:
+        request = self.request
+        on_cpu = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"} if request.cpu else {}
+        run = self.warm.run(
+            replace(job, env={"PYTHONHASHSEED": "0", **on_cpu, **job.env}),
+            processes,
+            timeout=request.timeout,
+            hang_seconds=request.hang_seconds,
+            reverse_batches=control,
+            trace={"steps": steps, "seed": request.seed, "cpu": request.cpu, "off": list(off)},
+        )
+        return Traced(run, read_records(Path(run.streams), processes))

@@ -1,0 +1,75 @@
+"""Which samples the processes train on together, against the original's batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from accel_migrate.verify.records import Pass, Record
+from accel_migrate.verify.report import Difference
+
+
+def compare_samples(original: Record, records: Sequence[Record]) -> list[Difference]:
+    """The first pass of training in which samples are seen twice, not at all, or in other batches."""
+    if len(records) == 1:
+        return []
+    theirs = [p for p in original.passes if p.trains]
+    ours = [[p for p in record.passes if p.trains] for record in records]
+    for number, (one, *others) in enumerate(zip(theirs, *ours, strict=False), 1):
+        found = _read_by_all(one, others, records) or _counts(number, one, others) or _batches(number, one, others)
+        if found:
+            return [found]
+    return []
+
+
+def same_losses_everywhere(records: Sequence[Record]) -> bool:
+    """Whether the processes compute bitwise the same losses: those of the same samples."""
+    steps = list(zip(*(record.steps for record in records), strict=False))
+    return len(records) > 1 and bool(steps) and all(len({step.loss for step in each}) == 1 for each in steps)
+
+
+def _read_by_all(one: Pass, others: Sequence[Pass], records: Sequence[Record]) -> Difference | None:
+    """Every process reads the same. A prepared loader may do so and cut the batches afterwards."""
+    if not one.batches or any(other.batches[0] != others[0].batches[0] for other in others):
+        return None
+    if not same_losses_everywhere(records):
+        return None
+    return Difference("samples", f"every process trains on the same samples: each is seen {len(others)} times")
+
+
+def _counts(number: int, one: Pass, others: Sequence[Pass]) -> Difference | None:
+    """Of passes that came to their end; a process without samples of its own borrows one, which counts nothing."""
+    if not one.ended or not all(other.ended for other in others) or _is_cut_later(one, others):
+        return None
+    if min(len(batch) for batch in one.batches) < len(others):
+        return None
+    expected = Counter(row for batch in one.batches for row in batch)
+    got = Counter(row for other in others for batch in other.batches for row in batch)
+    often = max(expected.values())  # more than once where samples are drawn with replacement
+    twice, never = sum(max(0, n - often) for n in got.values()), len(expected) - len(got)
+    if not twice and (never <= 0 or often > 1):
+        return None
+    text = f"in pass {number} of training {twice} samples are seen too often and {max(never, 0)} of {len(expected)} not at all"
+    return Difference("samples", text)
+
+
+def _batches(number: int, one: Pass, others: Sequence[Pass]) -> Difference | None:
+    if _is_cut_later(one, others):
+        return None
+    for place, (batch, *parts) in enumerate(zip(one.batches, *(other.batches for other in others), strict=False), 1):
+        rows = [row for part in parts for row in part]
+        if len(batch) < len(others):
+            continue
+        if len(rows) != len(batch):
+            text = f"batch {place} of pass {number} has {len(rows)} samples over all processes instead of {len(batch)}"
+            return Difference("samples", text)
+        if Counter(rows) != Counter(batch):
+            twice = len(rows) - len(set(rows)) > len(batch) - len(set(batch))
+            how = "holds some samples twice" if twice else "holds other samples than the original's"
+            return Difference("samples" if twice else "order", f"batch {place} of pass {number} {how}")
+    return None
+
+
+def _is_cut_later(one: Pass, others: Sequence[Pass]) -> bool:
+    """Every process reads the original's whole batches, of which it gets its part after they are collated."""
+    return all(other.batches[:1] == one.batches[:1] for other in others)

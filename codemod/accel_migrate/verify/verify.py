@@ -1,0 +1,113 @@
+"""The verification in order: run both, compare, and explain what differs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from accel_migrate.errors import UserError
+from accel_migrate.verify import output
+from accel_migrate.verify.reasons import reasons
+from accel_migrate.verify.records import global_losses
+from accel_migrate.verify.report import Comparison, Difference, Report
+from accel_migrate.verify.runs import Request, Runs, Tell, Traced
+from accel_migrate.verify.samples import compare_samples
+from accel_migrate.verify.stacks import describe
+from accel_migrate.verify.suspects import EXPECTED_CAUSES, Cause, find_cause
+from accel_migrate.verify.training import Floor, compare_training, noise_floor
+from accel_migrate.verify.warm import ForkingRunner
+
+_BY_CHANCE = ("loss", "gradient", "weights", "order", "lines", "files")
+"""Kinds of differences which other random numbers can explain."""
+
+
+def verify(request: Request, warm: ForkingRunner, tell: Tell = lambda what: None) -> Report:
+    """Compare the original on one process with the migrated script on each number of processes.
+
+    Raises:
+        UserError: the original itself does not run, or does not train.
+    """
+    started = time.monotonic()
+    runs = Runs(request, warm, tell)
+    report = Report(request.original.script, request.migrated.script)
+    original = runs.original()
+    _check(original, request)
+    report.losses["original"] = [step.loss for step in original.records[0].steps]
+    for processes in request.processes:
+        comparison = _explained(runs, processes)
+        report.losses[str(processes)] = global_losses(runs.migrated(processes).records)
+        report.comparisons.append(comparison)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _check(original: Traced, request: Request) -> None:
+    if not original.run.succeeded:
+        raise UserError(f"the original does not run: {describe(original.run, 1)}")
+    if not original.records[0].steps:
+        raise UserError(f"{request.original.script} takes no optimizer step: there is no training to compare")
+
+
+def _explained(runs: Runs, processes: int) -> Comparison:
+    """The comparison, with the reason for its differences; those which chance explains are expected."""
+    result = _compared(runs, processes, ())
+    if not result.differences:
+        return result
+    cause = find_cause(runs, processes, result) if _may_be_chance(result) else None
+    result.reasons = reasons(runs.original(), runs.migrated(processes), result, cause)
+    if cause is None or not cause.switched_off or not set(cause.switched_off) <= EXPECTED_CAUSES:
+        return result
+    return _rest(runs, processes, result, cause)
+
+
+def _may_be_chance(result: Comparison) -> bool:
+    return all(d.kind in (*_BY_CHANCE, "samples") for d in result.differences) and any(d.kind in ("loss", "gradient") for d in result.differences)
+
+
+def _rest(runs: Runs, processes: int, first: Comparison, cause: Cause) -> Comparison:
+    """What differs still when the cause is switched off, and what was there before and is not by chance."""
+    rest = _compared(runs, processes, cause.switched_off)
+    kept = [d for d in first.differences if d.kind not in _BY_CHANCE and d not in rest.differences]
+    expected = [replace(d, expected=True) for d in first.differences if d.kind in _BY_CHANCE]
+    left = [*rest.differences, *kept]
+    if left:
+        rest.reasons = reasons(runs.original(off=cause.switched_off), runs.migrated(processes, off=cause.switched_off), replace(rest, differences=left), None)
+    return replace(rest, differences=[*left, *expected], reasons=[*rest.reasons, *first.reasons], switched_off=cause.switched_off)
+
+
+def _compared(runs: Runs, processes: int, off: tuple[str, ...]) -> Comparison:
+    started = time.monotonic()
+    relative = runs.request.relative
+    original, control, got = runs.original(off=off), runs.original(off=off, control=True), runs.migrated(processes, off=off)
+    result = Comparison(processes, steps=min(len(record.steps) for record in got.records), unverified=_unverified(runs, original))
+    if not got.run.succeeded:
+        kind = "hang" if got.run.timed_out else "crash"
+        result.differences.append(Difference(kind, describe(got.run, processes)))
+        result.seconds = time.monotonic() - started
+        return result
+    floor = noise_floor(original.records[0], control.records[0], relative) if control.run.succeeded else None
+    result.floors = {"loss": max(floor.losses, default=0.0), "gradient": max(floor.gradients, default=0.0)} if floor else {}
+    result.differences += compare_training(original.records[0], got.records, floor, relative, result.largest)
+    result.differences += compare_samples(original.records[0], got.records)
+    _compare_output(runs, (original, control, got), floor, processes, result)
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _compare_output(runs: Runs, traced: tuple[Traced, Traced, Traced], floor: Floor | None, processes: int, result: Comparison) -> None:
+    relative, (original, control, got) = runs.request.relative, traced
+    output.compare_printed(original.run, control.run, got.run, processes, relative, result)
+    useful = control.run if floor else None
+    output.compare_on_disk(runs.warm, original.run, useful, got.run, relative, result)
+    output.compare_weights(runs.warm, original.run, useful, got.run, relative, result)
+    if len(original.records[0].steps) == result.steps or not any(d.kind == "steps" for d in result.differences):
+        result.differences += output.written_by_several(got.records)
+
+
+def _unverified(runs: Runs, original: Traced) -> list[str]:
+    left = []
+    if original.records[0].how == "stopped":
+        left.append(f"what comes after {len(original.records[0].steps)} optimizer steps (--to-end runs to the end)")
+    if runs.request.cpu:
+        left.append("devices: all processes ran on the CPU")
+    return left
