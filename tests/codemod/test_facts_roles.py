@@ -6,6 +6,7 @@ import pytest
 
 from accel_migrate.facts.values import Role
 from codemod.marked import STEP, marked, script
+from codemod.memory import migrated
 
 MODULE = """\
 class Net(nn.Module):
@@ -122,3 +123,8 @@ def test_a_teacher_that_no_optimizer_knows_is_not_trained() -> None:
     (teacher,) = found.facts.of(found.node)
     assert teacher.site not in found.facts.trained_models()
     assert len(found.facts.trained_models()) == 1
+
+
+def test_a_partial_of_itself_ends() -> None:
+    code = "from functools import partial\ndef build(layer):\n    layer = partial(layer, 8)\n    return layer(2)\nbuild(build(build(nn.Linear)))\nlayer = nn.Linear\nfor _ in range(3):\n    layer = partial(layer, 8)\n    layer(2)"
+    assert migrated(script(code)).status == "refused"

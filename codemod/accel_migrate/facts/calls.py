@@ -70,6 +70,8 @@ class Calls:
         self.facts = evaluator.facts
         self.machine = evaluator.machine
         self.library = Library(self)
+        self._partials: list[Value] = []
+        """What the partials call that are being applied."""
 
     def call(self, node: ast.Call, frame: Frame) -> Values:
         base: Values = UNKNOWN
@@ -232,7 +234,10 @@ class Calls:
         )
         found: set[Value] = set()
         for function in self.machine.read_heap(target, 0):
-            found |= self.apply(function, node, every, frame)
+            if function not in self._partials:  # `layer = partial(layer, eps=1e-5)` may be a partial of itself
+                self._partials.append(function)
+                found |= self.apply(function, node, every, frame)
+                self._partials.pop()
         return frozenset(found)
 
     def note_forward(self, model: Value, node: ast.Call, args: Arguments, frame: Frame) -> None:

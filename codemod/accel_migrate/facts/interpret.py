@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from accel_migrate.facts.accelerated import accelerator_calls
 from accel_migrate.facts.by_hand import plan_cuts, stays_whole
 from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
@@ -30,7 +31,7 @@ def gather_facts(project: Project) -> Facts:
                 facts.parents[child] = node
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
-    if facts.backwards and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
+    if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
         cut_by_hand(machine)
     machine.plan = facts.gathers = {**plan_gathers(facts), **plan_draws(facts)}
     machine.settle_meters()

@@ -6,6 +6,7 @@ Only what was used before and is not any more: code that nobody used in the firs
 from __future__ import annotations
 
 import ast
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +58,19 @@ class Sweep:
         return self.after.scope(node).source
 
     def _nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-        return (n for source in self.after.sources for n in ast.walk(source.tree) if isinstance(n, kinds))
+        return (n for kind in kinds for n in self._by_kind.get(kind, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found = defaultdict(list)
+        for source in self.after.sources:
+            for node in ast.walk(source.tree):
+                found[type(node)].append(node)
+        return found
+
+    @cached_property
+    def _definitions(self) -> Counter[str]:
+        return Counter(n.name for n in self._nodes(ast.FunctionDef, ast.ClassDef))  # type: ignore[attr-defined]
 
     def _delete(self, statement: ast.stmt) -> DeleteStatement:
         return DeleteStatement(source=self._source(statement), rule=ID, why=WHY, node=statement, with_comment=self._stands_alone(statement))
@@ -131,8 +144,7 @@ class Sweep:
 
     def _is_plain(self, node: ast.AST) -> bool:
         """Whether `node` is a function without decorators whose name no other definition has."""
-        same = [n for n in self._nodes(ast.FunctionDef, ast.ClassDef) if n.name == node.name]  # type: ignore[attr-defined]
-        return len(same) == 1 and not node.decorator_list  # type: ignore[attr-defined]
+        return self._definitions[node.name] == 1 and not node.decorator_list  # type: ignore[attr-defined]
 
     def thin(self) -> Iterator[Edit]:
         return thin_functions(self.before, self.after)
