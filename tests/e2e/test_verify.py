@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from accel_migrate.command.verify import main
 from accel_migrate.verify.job import Job
 from accel_migrate.verify.report import DIFFERENT, EXPECTED, SAME, Comparison
 from accel_migrate.verify.runs import Request
@@ -16,7 +20,8 @@ from accel_migrate.verify.warm import ForkingRunner
 from e2e.mutations import MUTATIONS, Mutation
 from e2e.places import PRELOAD
 
-VERIFIED = Path(__file__).parent / "verified"
+VERIFIED, GOLDEN = Path(__file__).parent / "verified", Path(__file__).parent / "golden"
+ACCELERATE_PYTHON = os.environ.get("ACCELERATE_PYTHON")
 QUICK = {"loader not prepared", "evaluation not gathered", "exception on one process"}
 """Broken in three different ways; the others are slow together."""
 
@@ -56,3 +61,41 @@ def test_a_broken_migration_is_caught_with_its_reason(warm: ForkingRunner, mutat
     assert re.search(mutation.kind, " ".join(d.kind for d in result.differences)), said
     assert re.search(mutation.reason, said), said
     assert result.verdict == (EXPECTED if mutation.kind == "order" else DIFFERENT), said
+
+
+def test_a_torchrun_script_for_gpus_trains_the_same_on_the_cpu_but_for_random_numbers(warm: ForkingRunner) -> None:
+    result = compared(warm, Job(VERIFIED, "ddp.py", distributed=True), Job(VERIFIED, "single.py"))
+    assert (result.verdict, result.switched_off) == (EXPECTED, ("dropout", "shuffle")), result
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ACCELERATE_PYTHON, reason="ACCELERATE_PYTHON names no interpreter with accelerate")
+@pytest.mark.parametrize(("batches", "verdict"), [("split_batches=True", EXPECTED), ("", DIFFERENT)])
+def test_a_script_for_accelerate(tmp_path: Path, batches: str, verdict: str) -> None:
+    text = (VERIFIED / "accelerate_split.py").read_text().replace("split_batches=True", batches)
+    job = Job(VERIFIED, "accelerate_split.py", changed={"accelerate_split.py": text})
+    with ForkingRunner(tmp_path, str(ACCELERATE_PYTHON), (*PRELOAD, "accelerate")) as warm:
+        result = compared(warm, job, Job(VERIFIED, "single.py"))
+    assert result.verdict == verdict, result
+    assert verdict == EXPECTED or "the batch size counts per process" in result.reasons[0]
+
+
+def test_the_same_noise_for_every_process_is_named(warm: ForkingRunner) -> None:
+    text = (GOLDEN / "gan" / "after.py").read_text()
+    right = re.search(r"noise = accelerator\.draw\(torch\.randn, ", text)
+    assert right is not None
+    wrong = Job(GOLDEN / "gan", "after.py", changed={"after.py": text.replace(right[0], "noise = torch.randn(")})
+    result = compared(warm, wrong, Job(GOLDEN / "gan", "before.py"))
+    assert result.verdict == DIFFERENT
+    assert any("random draws in the training loop" in reason for reason in result.reasons), result
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(VERIFIED / "before.py", tmp_path / "train.py")
+    monkeypatch.chdir(tmp_path)
+    assert main(["train.py", "--processes", "2", "--steps", "3", "--format", "json"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    assert (report["verdict"], report["comparisons"][0]["steps"], len(report["losses"]["2"])) == (SAME, 3, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"], "nothing is written beside the script"
+    assert main(["missing.py"]) == 2
+    assert capfd.readouterr().err == "accel verify: error: missing.py: there is no such file\n"

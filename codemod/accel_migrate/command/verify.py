@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from accel_migrate.command.verify_arguments import parse_verify_arguments
 from accel_migrate.command.verify_table import table
@@ -102,4 +104,14 @@ def _clear_progress() -> None:
 
 def _as_json(report: Report) -> str:
     comparisons = [{**asdict(c), "verdict": c.verdict} for c in report.comparisons]
-    return json.dumps({**asdict(report), "verdict": report.verdict, "comparisons": comparisons}, indent=2)
+    found = {**asdict(report), "verdict": report.verdict, "comparisons": comparisons}
+    return json.dumps(_finite(found), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """`value` with the numbers that JSON does not know as text: "nan", "inf"."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

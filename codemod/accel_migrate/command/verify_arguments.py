@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("original", metavar="ORIGINAL", help="the script for one process")
-    parser.add_argument("migrated", metavar="MIGRATED", nargs="?", help="the script for several (default: what accel-migrate makes of it)")
+    parser.add_argument("migrated", metavar="MIGRATED", nargs="?", help="the script for several (default: what accel-migrate makes of it; ORIGINAL itself where it is accelerated already)")
     add_verify_options(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of the report (default: text)")
     return parser

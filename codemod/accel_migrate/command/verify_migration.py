@@ -11,12 +11,12 @@ from accel_migrate.result import Options
 
 
 def migrated_texts(script: Path) -> dict[Path, str]:
-    """The new texts of the files that the migration changes.
+    """The new texts of the files that the migration changes; none where the script is accelerated already.
 
     Raises:
         UserError: nothing was migrated.
     """
     result = migrate(load_project(script), Options())
-    if not result.changes:
+    if not result.changes and result.status != "unchanged":
         raise UserError(f"{script}: {result.reason or 'nothing to change'}; give the migrated script as the second one")
     return {change.source.path: change.after for change in result.changes}

@@ -36,9 +36,12 @@ def _block(comparison: Comparison) -> Iterator[str]:
             floor = f"   (rounding alone: {comparison.floors[kind]:.1e})" if comparison.floors.get(kind) else ""
             yield f"  {_mark(comparison, kind)} {name:{_WIDTH}} differ by {comparison.largest[kind]:.1e} at most{floor}"
     for difference in comparison.differences:
-        mark = "~" if difference.expected else "x"
-        note = "expected: " if difference.expected else ""
-        yield f"  {mark} {note}{difference.kind}: {difference.text}"
+        if not difference.expected:
+            yield f"  x {difference.kind}: {difference.text}"
+    expected = [difference for difference in comparison.differences if difference.expected]
+    if expected:
+        kinds = ", ".join(dict.fromkeys(difference.kind for difference in expected))
+        yield f"  ~ with nothing switched off, as is to be expected, other {kinds}: {expected[0].text}"
     for reason in comparison.reasons:
         yield f"  -> {reason}"
 

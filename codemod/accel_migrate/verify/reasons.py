@@ -43,8 +43,14 @@ def _from_processes(got: Traced, result: Comparison) -> Iterator[str]:
     steps = [record.steps[step - 1] for record in got.records]
     if any(s.rates != steps[0].rates for s in steps):
         yield f"the processes use different learning rates at step {step}"
-    elif all(_close(s.gradients, steps[0].gradients) for s in steps):
+        return
+    if all(_close(s.gradients, steps[0].gradients) for s in steps):
         yield "the processes apply the same gradient to different weights: the models are not made equal at the start (prepare does)"
+        return
+    places = range(len(steps[0].gradients))
+    apart = [i for i in places if any(not _close(s.gradients[i : i + 1], steps[0].gradients[i : i + 1]) for s in steps[1:])]
+    if len(apart) < len(places):
+        yield f"the gradients of {len(apart)} of {len(places)} parameters are not averaged over the processes (the first is {got.records[0].name(steps[0], apart[0])}): made after prepare, or their model is not prepared"
     else:
         yield "the gradients are not averaged over the processes: the model or the optimizer is not prepared, or no_sync covers the last backward before a step"
 
@@ -91,7 +97,7 @@ def _from_gradients(original: Record, records: list[Record], result: Comparison)
     elif any(d.kind == "loss" and d.step == step for d in result.differences):
         yield f"the forward pass of step {step} computes another loss; all before it is the same" if step > 1 else "the first forward pass already computes another loss: initial weights, inputs or the loss differ"
     else:
-        yield f"the loss of step {step} is the same and its gradient is not: {_most_different(one, other)}"
+        yield f"the loss of step {step} is the same and its gradient is not: {_most_different(original, one, other)}"
 
 
 def _of_ratio(ratio: float, step: int, processes: int) -> str:
@@ -112,10 +118,12 @@ def _common_ratio(one: Step, other: Step) -> float:
     return ratios[0] if ratios and max(ratios) - min(ratios) < 5e-3 * max(ratios) else 0.0
 
 
-def _most_different(one: Step, other: Step) -> str:
+def _most_different(original: Record, one: Step, other: Step) -> str:
     pairs = list(zip(one.gradients, other.gradients, strict=False))
     place = max(range(len(pairs)), key=lambda i: abs(pairs[i][0] - pairs[i][1]), default=0)
-    return f"the gradient of parameter {place} of optimizer {one.optimizer} has norm {pairs[place][1]:.6g} instead of {pairs[place][0]:.6g}" if pairs else "no parameter has one"
+    if not pairs:
+        return "no parameter has one"
+    return f"the gradient of {original.name(one, place)} has norm {pairs[place][1]:.6g} instead of {pairs[place][0]:.6g}"
 
 
 def _from_output(result: Comparison, kinds: set[str]) -> Iterator[str]:

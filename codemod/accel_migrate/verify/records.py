@@ -34,13 +34,22 @@ class Pass:
 
 @dataclass
 class Record:
-    """One process of a run. `how` says how it ended: "ended", "stopped" after so many steps, or "" if neither."""
+    """One process of a run. `how` says how it ended: "ended", "stopped" after so many steps, or "" if neither.
+
+    `names` are those of the parameters, by optimizer.
+    """
 
     steps: list[Step] = field(default_factory=list)
     passes: list[Pass] = field(default_factory=list)
     wrote: list[str] = field(default_factory=list)
     uses: frozenset[str] = frozenset()
     how: str = ""
+    names: tuple[tuple[str, ...], ...] = ()
+
+    def name(self, step: Step, place: int) -> str:
+        """Of the parameter at `place` in the optimizer that took `step`."""
+        known = self.names[step.optimizer] if step.optimizer < len(self.names) else ()
+        return known[place] if place < len(known) else f"parameter {place} of optimizer {step.optimizer}"
 
 
 def read_records(streams: Path, processes: int) -> list[Record]:
@@ -74,6 +83,7 @@ def _add(line: dict[str, Any], record: Record, passes: dict[int, Pass]) -> None:
         record.wrote.append(line["wrote"])
     elif "end" in line:
         record.how, record.uses = line["end"], frozenset(line["uses"])
+        record.names = tuple(tuple(names) for names in line["names"])
 
 
 def global_losses(records: Sequence[Record]) -> list[float]:

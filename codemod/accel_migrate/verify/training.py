@@ -96,7 +96,8 @@ def _replicas(records: Sequence[Record]) -> Iterator[Difference]:
             if step.weights != steps[0].weights:
                 pairs = zip(step.weights, steps[0].weights, strict=False)
                 place = next((i for i, (a, b) in enumerate(pairs) if a != b), 0)
-                text = f"after optimizer step {number} processes 0 and {rank} hold different weights (parameter {place} of optimizer {step.optimizer})"
+                name = records[0].name(step, place)
+                text = f"after optimizer step {number} processes 0 and {rank} hold different weights (the first is {name})"
                 yield Difference("replicas", text, number)
                 return
 

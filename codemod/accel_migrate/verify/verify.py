@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -44,8 +45,8 @@ def verify(request: Request, warm: ForkingRunner, tell: Tell = lambda what: None
 def _check(original: Traced, request: Request) -> None:
     if not original.run.succeeded:
         raise UserError(f"the original does not run: {describe(original.run, 1)}")
-    if not original.records[0].steps:
-        raise UserError(f"{request.original.script} takes no optimizer step: there is no training to compare")
+    if not original.records[0].steps and not original.records[0].passes:
+        raise UserError(f"{request.original.script} takes no optimizer step and reads no data: there is no training to compare")
 
 
 def _explained(runs: Runs, processes: int) -> Comparison:
@@ -61,7 +62,9 @@ def _explained(runs: Runs, processes: int) -> Comparison:
 
 
 def _may_be_chance(result: Comparison) -> bool:
-    return all(d.kind in (*_BY_CHANCE, "samples") for d in result.differences) and any(d.kind in ("loss", "gradient") for d in result.differences)
+    """Whether other random numbers could be the cause: figures differ, and all are finite."""
+    figures = [d.size for d in result.differences if d.kind in ("loss", "gradient")]
+    return all(d.kind in (*_BY_CHANCE, "samples") for d in result.differences) and bool(figures) and all(map(math.isfinite, figures))
 
 
 def _rest(runs: Runs, processes: int, first: Comparison, cause: Cause) -> Comparison:
@@ -108,6 +111,8 @@ def _unverified(runs: Runs, original: Traced) -> list[str]:
     left = []
     if original.records[0].how == "stopped":
         left.append(f"what comes after {len(original.records[0].steps)} optimizer steps (--to-end runs to the end)")
+    if not original.records[0].steps:
+        left.append("training: the original takes no optimizer step")
     if runs.request.cpu:
         left.append("devices: all processes ran on the CPU")
     return left

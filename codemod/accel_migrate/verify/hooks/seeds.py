@@ -18,6 +18,7 @@ def make_deterministic(seed: int) -> None:
         numpy.random.seed(seed)
         _seed_new_generators(numpy, seed)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # it costs time at every allocation
     torch.backends.cudnn.benchmark = False
 
 

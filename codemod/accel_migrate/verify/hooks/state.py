@@ -39,11 +39,10 @@ def save_state(path: Path) -> None:
     """Save the names and values of all parameters that have been trained, and the buffers of the models they belong to."""
     import torch
 
-    names = {id(p): name for model in _models for name, p in _named(model.named_parameters(remove_duplicate=False))}
     parameters = [
-        (number, names.get(id(p), f"parameter {place} of optimizer {number}"), p.detach().cpu())
-        for number, optimizer in enumerate(_optimizers)
-        for place, p in enumerate(p for group in optimizer.param_groups for p in group["params"])
+        (number, name, p.detach().cpu())
+        for number, (optimizer, names) in enumerate(zip(_optimizers, parameter_names(), strict=True))
+        for name, p in zip(names, _parameters(optimizer), strict=True)
     ]
     buffers = [
         (f"model {number}: {name}" if len(_models) > 1 else name, b.detach().cpu())
@@ -51,6 +50,19 @@ def save_state(path: Path) -> None:
         for name, b in _named(model.named_buffers())
     ]
     torch.save({"parameters": parameters, "buffers": buffers}, path)
+
+
+def parameter_names() -> list[list[str]]:
+    """For each optimizer the names of its parameters, by the models they belong to."""
+    known = {id(p): name for model in _models for name, p in _named(model.named_parameters(remove_duplicate=False))}
+    return [
+        [known.get(id(p), f"parameter {place} of optimizer {number}") for place, p in enumerate(_parameters(optimizer))]
+        for number, optimizer in enumerate(_optimizers)
+    ]
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _named(pairs: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

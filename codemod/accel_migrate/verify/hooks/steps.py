@@ -14,7 +14,7 @@ class _Steps:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.losses: list[tuple[Any, Any]] = []
-        self.before: tuple[list[float], list[float]] = [], []
+        self.rates: list[float] = []
 
     def note_backward(self, tensors: Any, gradients: Any) -> None:
         roots = tensors if isinstance(tensors, (list, tuple)) else [tensors]
@@ -24,22 +24,21 @@ class _Steps:
         batches.note_training()
 
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        parameters = _parameters(optimizer)
-        rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
-        self.before = rates, norms([p.grad for p in parameters])
+        self.rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        rates, gradients = self.before
-        loss = sum(float((root if seed is None else root * seed).sum()) for root, seed in self.losses)
+        loss = sum(_weighted(root, seed) for root, seed in self.losses)
         count = len(self.losses)
         self.losses.clear()
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        measured = norms([*(p.grad for p in parameters), *parameters])
         self.recorder.note_step(
             step=state.number_of(optimizer),
             loss=loss,
             backwards=count,
-            lr=rates,
-            gradients=gradients,
-            weights=norms(_parameters(optimizer)),
+            lr=self.rates,
+            gradients=measured[: len(parameters)],
+            weights=measured[len(parameters) :],
         )
 
 
@@ -60,19 +59,25 @@ def trace(recorder: Recorder) -> None:
     register_optimizer_step_post_hook(steps.after_step)
 
 
-def _parameters(optimizer: Any) -> list[Any]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
+def _weighted(root: Any, seed: Any) -> float:
+    """The loss times the gradient it starts with; at weight zero it counts nothing, not even if it is NaN."""
+    if seed is None and root.ndim == 0:
+        return float(root)
+    return float((root if seed is None else (root * seed).masked_fill(seed == 0, 0)).sum())
 
 
 def norms(tensors: list[Any]) -> list[float]:
     """Euclidean norm of each tensor; -1 where there is none."""
     import torch
 
-    dense = [t.detach().coalesce().values() if t is not None and t.is_sparse else t for t in tensors]
-    present = [t.detach() for t in dense if t is not None]
+    present = [t.detach() for t in tensors if t is not None]
     if not present:
         return [-1.0] * len(tensors)
+    if any(t.is_sparse for t in present):
+        present = [t.coalesce().values() if t.is_sparse else t for t in present]
     with torch.no_grad():
         measured = torch._foreach_norm(present)
-    values = iter(torch.stack([m.to(measured[0].device, torch.float64) for m in measured]).tolist())
-    return [next(values) if t is not None else -1.0 for t in dense]
+    if len({(m.dtype, m.device) for m in measured}) > 1:
+        measured = [m.to("cpu", torch.float64) for m in measured]
+    values = iter(torch.stack(measured).tolist())
+    return [-1.0 if t is None else next(values) for t in tensors]

@@ -129,8 +129,12 @@ def _no_precision() -> None:
     torch.autocast.__init__ = init  # type: ignore[method-assign]
 
 
+_WATCHED_BATCHES = 4
+
+
 class _Reading:
     started = False
+    batches = 0
 
 
 _reading = _Reading()
@@ -142,18 +146,19 @@ def _watch_reading(by_index: bool) -> None:
     from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
     plain = _MapDatasetFetcher.fetch
-    _reading.started = False
+    _reading.started, _reading.batches = False, 0
 
     def fetch(self: Any, index: Any) -> Any:
         _reading.started = True
-        before = torch.get_rng_state() if not by_index else None
-        python = random.getstate()
         if by_index:
-            data = _read_by_index(self, index)
-        else:
-            data = plain(self, index)
-            if random.getstate() != python or not torch.equal(torch.get_rng_state(), before):
-                state.note_use("augmentation")
+            return _read_by_index(self, index)
+        _reading.batches += 1
+        if _reading.batches > _WATCHED_BATCHES:
+            return plain(self, index)
+        before, python = torch.get_rng_state(), random.getstate()
+        data = plain(self, index)
+        if random.getstate() != python or not torch.equal(torch.get_rng_state(), before):
+            state.note_use("augmentation")
         return data
 
     _MapDatasetFetcher.fetch = fetch

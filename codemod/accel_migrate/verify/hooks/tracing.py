@@ -6,7 +6,7 @@
 | `{"batch", "data", "pass", "rows"}` | a batch read by a loader: the number of its data set, of the pass over it, and the samples' indices |
 | `{"pass_end"}` | a pass has come to its end |
 | `{"wrote"}` | a file of the scratch copy opened for writing |
-| `{"end", "uses"}` | the script ended, or was stopped; which sources of randomness and which layers it has |
+| `{"end", "uses", "names"}` | the script ended, or was stopped; which sources of randomness and which layers it has; names of parameters by optimizer |
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 _WAIT_SECONDS = 8.0
+_FLUSH_SECONDS = 0.25
+"""What a killed process loses of its record at most."""
 
 
 class Recorder:
@@ -31,6 +33,7 @@ class Recorder:
         self.steps = 0
         self._file = open(out / f"rank{rank}.jsonl", "w", encoding="utf-8")  # noqa: SIM115
         self._ended = False
+        self._flushed = 0.0
 
     def write(self, **fields: Any) -> None:
         """Only in the process itself: loader workers are forks of it."""
@@ -42,7 +45,10 @@ class Recorder:
 
     def note_step(self, **fields: Any) -> None:
         self.write(**fields)
-        self.flush()
+        now = time.monotonic()
+        if now - self._flushed > _FLUSH_SECONDS:
+            self._flushed = now
+            self.flush()
         self.steps += 1
         if self.steps == self.limit:
             self.stop()
@@ -52,11 +58,11 @@ class Recorder:
         if self._ended or os.getpid() != self.pid:
             return
         self._ended = True
-        from accel_migrate.verify.hooks.state import save_state, uses
+        from accel_migrate.verify.hooks.state import parameter_names, save_state, uses
 
         if self.steps:
             save_state(self.out / f"rank{self.rank}.state")
-        self.write(end=how, uses=sorted(uses()))
+        self.write(end=how, uses=sorted(uses()), names=parameter_names())
         self.flush()
 
     def stop(self) -> None:

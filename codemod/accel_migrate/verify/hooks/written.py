@@ -14,13 +14,16 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def trace(recorder: Recorder, folder: str) -> None:
-    """Watch `open` by an audit hook, and `torch.save`, which opens files past Python."""
+    """Watch `open` by an audit hook, and `torch.save`, which opens files past Python.
+
+    Files that are appended to are not recorded: several processes may hold a log open, and what they write shows in it.
+    """
     import torch
 
     top = os.path.realpath(folder) + os.sep
     seen: set[str] = set()
 
-    def note(path: Any) -> None:
+    def note(path: Any, appended: bool = False) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
         place = os.path.abspath(os.fsdecode(path))
@@ -29,13 +32,13 @@ def trace(recorder: Recorder, folder: str) -> None:
         if not place.startswith(top) or "__pycache__" in place:
             return
         _copy_if_linked(place)
-        if place not in seen:
+        if place not in seen and not appended:
             seen.add(place)
             recorder.write(wrote=os.path.relpath(place, top))
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(args[2], int) and args[2] & _WRITING:
-            note(args[0])
+            note(args[0], appended=bool(args[2] & os.O_APPEND))
 
     plain = torch.save
 

@@ -1,0 +1,169 @@
+"""The parts of `accel verify` that need no run: what is compared, and how it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from accel_migrate.command.verify_arguments import parse_verify_arguments
+from accel_migrate.errors import UserError
+from accel_migrate.verify.job import Run, copy_job
+from accel_migrate.verify.jobs import job_for
+from accel_migrate.verify.masks import masked
+from accel_migrate.verify.places import branch_for_some, loop_left
+from accel_migrate.verify.records import Pass, Record, Step
+from accel_migrate.verify.samples import compare_samples
+from accel_migrate.verify.stacks import describe
+from accel_migrate.verify.training import Floor, compare_training, noise_floor
+
+STEP = Step(optimizer=0, loss=1.0, backwards=1, rates=(0.1,), gradients=(3.0, 4.0), weights=(1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("epoch 1 took 3.2s", "epoch 1 took 14.09s"),
+        ("2024-05-01 10:11:12,123 loss 0.5", "2024-05-02 01:02:03,004 loss 0.5"),
+        ("loss 0.5, 1200.5 samples/s", "loss 0.5, 300 samples/s"),
+        ("elapsed: 12", "elapsed: 13"),
+        ("saved to /scratch/a/out", "saved to /scratch/b/out"),
+    ],
+    ids=["seconds", "date and time", "throughput", "word before the number", "folder"],
+)
+def test_what_is_never_the_same_twice_is_left_out(one: str, other: str) -> None:
+    assert masked([one], ["/scratch/a"]) == masked([other], ["/scratch/b"])
+
+
+@pytest.mark.parametrize("line", ["loss 0.5", "epoch 3 of 10", "57 of 68 right", "step 3: lr 1e-3"])
+def test_figures_stay(line: str) -> None:
+    assert masked([line], []) == [line]
+
+
+def record(*losses: float, **changes: object) -> Record:
+    return Record([replace(STEP, loss=loss, **changes) for loss in losses])  # type: ignore[arg-type]
+
+
+def kinds(original: Record, records: list[Record], floor: Floor | None = None) -> list[tuple[str, int]]:
+    return [(d.kind, d.step) for d in compare_training(original, records, floor, 1e-4, {})]
+
+
+def test_the_global_loss_is_the_mean_of_what_processes_contribute() -> None:
+    assert kinds(record(1.0, 2.0), [record(0.5, 3.0), record(1.5, 1.0)]) == []
+    assert kinds(record(1.0, 2.0), [record(0.5, 3.0), record(1.5, 1.1)]) == [("loss", 2)]
+
+
+def test_a_difference_within_ten_times_the_floor_is_none() -> None:
+    floor = noise_floor(record(1.0, 1.0), record(1.0, 1.00005), 1e-4)
+    assert floor is not None
+    assert kinds(record(1.0, 1.0), [record(1.0, 1.0004)], floor) == []
+    assert kinds(record(1.0, 1.0), [record(1.0004, 1.0)], floor) == [("loss", 1)]
+
+
+def test_a_control_run_that_trained_differently_sets_no_floor() -> None:
+    assert noise_floor(record(1.0, 1.0), record(1.1, 1.0), 1e-4) is None
+
+
+def test_a_loss_that_is_not_a_number_differs_from_numbers_only() -> None:
+    nan = float("nan")
+    assert kinds(record(nan), [record(nan)]) == []
+    assert kinds(record(1.0), [record(nan)]) == [("loss", 1)]
+
+
+def test_replicas_must_agree_to_the_last_bit() -> None:
+    assert kinds(record(1.0), [record(1.0), record(1.0, weights=(1.0, 2.0000000001))]) == [("replicas", 1)]
+
+
+def test_learning_rates_and_numbers_of_steps_count() -> None:
+    assert kinds(record(1.0), [record(1.0, rates=(0.2,))]) == [("learning-rate", 1)]
+    assert kinds(record(1.0, 1.0), [record(1.0)]) == [("steps", 0)]
+
+
+def reading(*batches: tuple[int, ...], loss: float = 1.0) -> Record:
+    return Record([replace(STEP, loss=loss)], [Pass(0, list(batches), trains=True, ended=True)])
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([((0, 1), (4,)), ((2, 3), (5,))], []),
+        ([((0, 1), (4,)), ((2, 3), (0,))], ["samples"]),
+        ([((0, 1, 2, 3), (4, 5)), ((0, 1, 2, 3), (4, 5))], ["samples"]),
+        ([((0, 4), (1,)), ((2, 3), (5,))], ["order"]),
+        ([((0,), (1,)), ((2,), (3,))], ["samples"]),
+    ],
+    ids=["cut", "one twice", "all by all", "other batches", "too few"],
+)
+def test_samples(parts: list[tuple[tuple[int, ...], ...]], found: list[str]) -> None:
+    original = reading((0, 1, 2, 3), (4, 5))
+    assert [d.kind for d in compare_samples(original, [reading(*part) for part in parts])] == found
+
+
+def test_whole_batches_read_by_all_and_cut_afterwards_are_right() -> None:
+    records = [reading((0, 1), loss=0.5), reading((0, 1), loss=1.5)]
+    assert compare_samples(reading((0, 1)), records) == []
+
+
+SCRIPT = """\
+for x in loader:
+    if rank == 0:
+        barrier()
+    loss = step(x)
+evaluate()
+"""
+
+
+def test_branches_and_loops_say_why_processes_stand_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SCRIPT)
+    assert branch_for_some(tmp_path / "a.py", 3) == (2, "rank == 0")
+    assert branch_for_some(tmp_path / "a.py", 4) is None
+    assert loop_left(tmp_path / "a.py", 4, 5) == 1
+    assert loop_left(tmp_path / "a.py", 5, 4) == 0
+
+
+def failed(tmp_path: Path, errors: str, codes: tuple[int, ...] = (0, 1)) -> Run:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "rank1.err").write_text(errors)
+    return Run(tmp_path, 1, (), "", (), 1.0, streams=tmp_path, exit_codes=codes, first_failed=1)
+
+
+def test_a_crash_names_the_line_of_the_script_and_the_error(tmp_path: Path) -> None:
+    trace = f'Traceback (most recent call last):\n  File "{tmp_path}/train.py", line 4, in <module>\n    loss = step(x)\nValueError: no\n'
+    assert describe(failed(tmp_path, trace), 2) == "process 1 failed at train.py:4 `loss = step(x)`: ValueError: no (meanwhile process 0 ended)"
+
+
+def test_messages_of_the_transport_are_collectives_out_of_step(tmp_path: Path) -> None:
+    trace = f'Traceback (most recent call last):\n  File "{tmp_path}/train.py", line 4, in <module>\nRuntimeError: Connection closed by peer [127.0.0.1]:1\n'
+    assert describe(failed(tmp_path, trace), 2).startswith("collectives are out of step: process 0 ended; process 1 failed at train.py:4")
+
+
+def test_the_scripts_arguments_follow_two_dashes() -> None:
+    arguments = parse_verify_arguments(["a.py", "--processes", "2,4,2", "b.py", "--to-end", "--", "--steps", "7"])
+    assert (arguments.original, arguments.migrated, arguments.processes) == ("a.py", "b.py", (2, 4))
+    assert (arguments.steps, arguments.script_args) == (0, ["--steps", "7"])
+
+
+@pytest.mark.parametrize("wrong", [["--processes", "0"], ["--rtol", "2"], ["--steps", "3", "--to-end"], []])
+def test_wrong_usage(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_verify_arguments([*wrong, "a.py"] if wrong else [])
+    assert capsys.readouterr().err.startswith("accel verify: error: ")
+
+
+def test_a_job_runs_in_a_copy_with_large_files_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "user" / "src").mkdir(parents=True)
+    (tmp_path / "user" / "src" / "train.py").write_text("init_process_group()")
+    (tmp_path / "user" / "data.bin").write_bytes(bytes(2**21))
+    monkeypatch.chdir(tmp_path / "user")
+    job = job_for(Path("src/train.py"), ["--x"], changed={Path("src/train.py"): "import accelerate\n"})
+    assert (job.folder, job.script, job.args, job.distributed) == (tmp_path / "user", "src/train.py", ("--x",), False)
+    copy_job(job, tmp_path / "copy")
+    assert (tmp_path / "copy" / "data.bin").is_symlink()
+    assert (tmp_path / "copy" / "src" / "train.py").read_text() == "import accelerate\n"
+    assert job_for(Path("src/train.py"), []).distributed
+
+
+def test_a_missing_script_is_an_error_of_the_user() -> None:
+    with pytest.raises(UserError, match="there is no such file"):
+        job_for(Path("nowhere.py"), [])
