@@ -116,3 +116,22 @@ PER_BATCH = {
 @pytest.mark.parametrize("code", PER_BATCH.values(), ids=PER_BATCH)
 def test_what_starts_anew_with_each_batch_stays_local(code: str) -> None:
     assert not converted(in_step(code)) & {"loss.detach()", "out.detach().mean()", "x.mean()"}
+
+
+WINDOWS = {
+    "a count of a window": ("seen = 0", "seen += y.numel()\nif seen > 50:\n    print(seen)\n    seen = 0", {"y.numel()"}),
+    "a sum of a window, reset with others": ("total, n = 0, 0", "total += loss.detach()\nif n > 5:\n    total, n = 0, 0", {"loss.detach()"}),
+    "a sum by key": ("sums = {}", "for k, v in {'a': loss.item()}.items():\n    sums[k] = sums.get(k, 0.0) + v * len(x)", {"loss", "len(x)"}),
+    "a rate by a variable": ("right = 3", "rate = right / y.shape[0]\nprint(rate)", {"y.shape[0]"}),
+}
+
+
+@pytest.mark.parametrize(("first", "in_loop", "expected"), WINDOWS.values(), ids=WINDOWS)
+def test_counts_are_global_where_they_are_counted(first: str, in_loop: str, expected: set[str]) -> None:
+    head, _, loop = in_step(in_loop).partition("for x, y in loader:")
+    assert converted(f"{head}{first}\n\nfor x, y in loader:{loop}") == expected
+
+
+def test_losses_in_a_list_that_is_summed_for_a_backward_pass_keep_their_gradients() -> None:
+    steps = "buffer = []\nfor x, y in loader:\n    buffer.append(F.cross_entropy(model(x), y))\n    if len(buffer) == 2:\n        total = sum(buffer) / 2\n        total.backward()\n        optimizer.step()\n        buffer = []"
+    assert converted(script(steps)) == set()

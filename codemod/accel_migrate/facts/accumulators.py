@@ -6,9 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.liveness import starts_anew
 from accel_migrate.facts.values import (
     Box,
     Literal,
+    Local,
     Made,
     Spread,
     Values,
@@ -25,35 +27,38 @@ class Accumulators:
     def augmented(self, node: ast.AugAssign, old: Values, new: Values, frame: Frame) -> Values:
         """The value of the target after `target op= value`."""
         per_batch = isinstance(node.target, ast.Name) and self._is_per_batch(node.target.id, frame)
-        if not locals_of(old) and locals_of(new) and not per_batch and not self._feeds_backward(node.target, frame):
+        feeds = self._feeds_backward(node.target, frame) or (any(v.grad for v in locals_of(new)) and self._reaches_backward(node.target))  # type: ignore[attr-defined]
+        if not locals_of(old) and locals_of(new) and not per_batch and not feeds:
             self.convert(node.value, new, frame, "state" if isinstance(node.target, ast.Attribute) else "collect")
             return frozenset(v for v in old if not isinstance(v, Literal))
         return ops.combine(node.op, old, new, node.value) | frozenset(v for v in old | new if isinstance(v, Made | Box))
 
     def _is_per_batch(self, name: str, frame: Frame) -> bool:
-        """Whether the variable `name` starts anew with every batch: it is bound inside the loop over the loader, or in
-        a function called from there."""
+        """Whether the variable `name` starts anew with every batch, or belongs to a function called for the batch."""
         loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
         if loop is None or frame.scope is not loop.scope:
             return loop is not None
-        stores = [n for n in ast.walk(loop.node) if isinstance(n, ast.AnnAssign | ast.For) or (isinstance(n, ast.Assign) and not reads(n.value, name))]
-        targets = [t for s in stores for t in (s.targets if isinstance(s, ast.Assign) else [s.target])]
-        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for t in targets for n in ast.walk(t))
+        return starts_anew(self.facts, name, loop.node)
 
-    def fill(self, target: ast.Subscript, values: Values, frame: Frame, statement: ast.stmt) -> None:
-        """`kept[start:start + n] = rows`, where `kept` outlives the batch: places and rows are those of the global batch."""
+    def fill(self, target: ast.Subscript, values: Values, frame: Frame, statement: ast.stmt) -> Values:
+        """`kept[start:start + n] = rows`, where `kept` outlives the batch: places and rows are those of the global batch.
+
+        What is stored then.
+        """
         kept = self.eval(target.value, frame)
         if not self.machine.loader_loops or locals_of(kept) or not isinstance(statement, ast.Assign):
-            return
+            return values
         if isinstance(target.value, ast.Name) and self._is_per_batch(target.value.id, frame):
-            return
+            return values
         how = "state" if isinstance(target.value, ast.Attribute) else "collect"
         for node in indices(target.slice):
             place = self.eval(node, frame)
             if ops.spreads(place) & {Spread.COUNT, Spread.SHARD}:
                 self.convert_leaves(node, frame, how)
-        if ops.spreads(values) == {Spread.SHARD} or not any(v.grad for v in locals_of(values)):
-            self.convert_leaves(statement.value, frame, how)
+        if ops.spreads(values) != {Spread.SHARD} and any(v.grad for v in locals_of(values)):
+            return values
+        self.convert_leaves(statement.value, frame, how)
+        return frozenset(v for v in values if not isinstance(v, Local))
 
     def made_per_batch(self, site: ast.AST) -> bool:
         """Whether the container written at `site` starts anew with every batch."""
@@ -73,8 +78,3 @@ def indices(index: ast.expr) -> list[ast.expr]:
     entries = index.elts if isinstance(index, ast.Tuple) else [index]
     bounds = [b for e in entries for b in ((e.lower, e.upper) if isinstance(e, ast.Slice) else (e,))]
     return [b for b in bounds if b is not None]
-
-
-def reads(value: ast.expr, name: str) -> bool:
-    """Whether `value` reads the variable `name`."""
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(value))

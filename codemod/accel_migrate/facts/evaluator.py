@@ -220,6 +220,10 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
             return  # asked of one row, for that row
         if any(v.whole for v in locals_of(values)):
             return  # every process has the whole batch
+        if isinstance(node, ast.Name) and ops.spreads(values) in ({Spread.COUNT}, {Spread.RATE}) and (parts := self._parts(node, frame)) != [node]:
+            for part in parts:
+                self.convert_leaves(part, frame, how)
+            return
         if locals_of(values) and node not in self.facts.conversions:
             self.facts.conversions[node] = Conversion(node, values, frame.scope, how, self._statement(node))
 

@@ -15,13 +15,21 @@ def outlives(facts: Facts, name: str, loop: ast.AST) -> bool:
     return _is_read_first(facts, after) or _is_read_first(facts, inside) or _escapes(facts, inside, loop)
 
 
+def starts_anew(facts: Facts, name: str, loop: ast.AST) -> bool:
+    """Whether each round of `loop` gives `name` a value before it reads it."""
+    nodes = [n for n in ast.walk(facts.function(loop)) if isinstance(n, ast.Name) and n.id == name and facts.inside(n, loop)]
+    inside = sorted(nodes, key=_place)
+    stored = any(isinstance(n.ctx, ast.Store) and not isinstance(facts.parents[n], ast.AugAssign) for n in inside)
+    return stored and not _is_read_first(facts, inside) and not _escapes(facts, inside, loop)
+
+
 def _is_read_first(facts: Facts, nodes: list[ast.Name]) -> bool:
     """Whether the statement of the first of `nodes` reads the variable, be it to assign it anew."""
     if not nodes:
         return False
     first = facts.statement(nodes[0])
     same = [n for n in nodes if facts.statement(n) is first]
-    return any(isinstance(n.ctx, ast.Load) for n in same)
+    return isinstance(first, ast.AugAssign) or any(isinstance(n.ctx, ast.Load) for n in same)
 
 
 def _escapes(facts: Facts, nodes: list[ast.Name], loop: ast.AST) -> bool:

@@ -269,7 +269,7 @@ class Machine:
             for owner in self.evaluator.eval(target.value, frame):
                 self.store_attribute(owner, target.attr, values)
         elif isinstance(target, ast.Subscript):
-            self.evaluator.fill(target, values, frame, statement)
+            values = self.evaluator.fill(target, values, frame, statement)
             key = self.evaluator.key(target.slice, frame)
             for owner in self.evaluator.eval(target.value, frame):
                 if isinstance(owner, Box):

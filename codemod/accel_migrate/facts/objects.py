@@ -136,7 +136,8 @@ class Objects:
         kinds = ops.spreads(values)
         if self.machine.loader_loops and not self.evaluator.made_per_batch(box.site):
             self.evaluator.keep_results(values)
-        feeds = self.evaluator._feeds_backward(node.func.value, frame)  # type: ignore[attr-defined]
+        attached = any(v.grad for v in locals_of(values))
+        feeds = self.evaluator._feeds_backward(node.func.value, frame) or (attached and self.evaluator._reaches_backward(node.func.value))  # type: ignore[attr-defined]
         input_rows = kinds == {Spread.SHARD} and not self._is_result(node, values)
         if kinds and not feeds and not input_rows and not self.evaluator.made_per_batch(box.site):
             self.evaluator.convert(node.args[-1], values, frame, "collect")

@@ -99,7 +99,7 @@ class States:
             return [value.operand]
         if isinstance(value, ast.Call) and len(value.args) == 1 and self.facts.external.get(value) in catalog.PARAMETER_MAKERS:
             return value.args
-        if isinstance(value, ast.Name) and ops.spreads(self.facts.of(value)) == {Spread.COUNT}:
+        if isinstance(value, ast.Name) and ops.spreads(self.facts.of(value)) in ({Spread.COUNT}, {Spread.RATE}):
             computed = [v for v in self._assigned(value.id, frame) if isinstance(v, ast.BinOp) or self._is_choice(v)]
             return list(computed) or [value]  # `end = start + len(x)`
         if self._is_choice(value):

@@ -312,6 +312,9 @@ def _template(context: Context, conversion: Conversion, spread: Spread | None) -
 def _counts(context: Context, conversion: Conversion) -> Iterator[Edit | Finding]:
     """Inside the expression, each number of local rows becomes that of the global batch."""
     for node in _count_leaves(context, conversion.value):
+        if any(v.spread is Spread.RATE for v in context.locals(node)):
+            yield _no_formula(context, replace(conversion, value=node))
+            continue
         measured = _measured(node)
         template, parts = (context.dialect.global_len, {"x": measured if measured is not None and context.dialect.exact else node})
         try:
