@@ -77,6 +77,21 @@ def runs_models(facts: Facts, node: ast.AST) -> bool:
     return False
 
 
+def loops_over(facts: Facts, node: ast.AST, sites: set[ast.AST]) -> bool:
+    """Whether a loop over a loader made at one of `sites` runs inside `node`, calls included."""
+    loops = {n for n, loop in facts.loops.items() if any(getattr(v, "site", None) in sites for v in loop.loaders)}
+    seen: set[ast.AST] = set()
+    pending: list[ast.AST] = [node] if loops else []
+    while pending:
+        for inner in ast.walk(pending.pop()):
+            if inner in loops:
+                return True
+            new = facts.callees.get(inner, set()) - seen if isinstance(inner, ast.Call) else set()
+            seen |= new
+            pending.extend(new)
+    return False
+
+
 def _with_test(facts: Facts, statement: ast.Expr) -> ast.stmt:
     """The `if not os.path.exists(...)` around a statement that makes what is missing."""
     parent = facts.parents[statement]

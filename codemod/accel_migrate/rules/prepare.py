@@ -18,7 +18,7 @@ from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.rules.backward import out_of_reach
-from accel_migrate.side_effects import runs_models
+from accel_migrate.side_effects import loops_over, runs_models
 
 ID = "prepare"
 TITLE = "Prepare models, optimizers, loaders and schedulers"
@@ -184,15 +184,17 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
             yield out_of_reach(context, anchor)
             continue
         template = f"{names} = {call}({names})"
-        indent = anchor.col_offset
+        indent = block[0].col_offset
         if indent + len(template) > 100 and "," in names:
             template = f"{names} = {call}(\n    {names}\n)"
         yield InsertAfter(source=context.source(anchor), rule=ID, why=WHY, node=anchor, template=template)
 
 
 def _waves(context: Context, block: list[ast.stmt], variables: list[Variable]) -> list[list[Variable]]:
-    """`variables` in groups: what is used to run models, or gets another value, before the others are made is prepared before that."""
-    runs = [i for i, s in enumerate(block) if (isinstance(s, RUNNABLE) and runs_models(context.facts, s)) or _rebinds(s, variables)]
+    """`variables` in groups: what is used to run models or looped over, or gets another value, before the others are made is prepared before that."""
+    sites = {site for v in variables if v.role is Role.LOADER for site in v.sites}
+    used = [i for i, s in enumerate(block) if isinstance(s, RUNNABLE) and (runs_models(context.facts, s) or loops_over(context.facts, s, sites))]
+    runs = [*used, *(i for i, s in enumerate(block) if _rebinds(s, variables))]
     waves: dict[int, list[Variable]] = defaultdict(list)
     for variable in variables:
         statements = {id(b.statement) for b in variable.bindings}
