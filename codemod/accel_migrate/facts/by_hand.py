@@ -110,6 +110,8 @@ def _makes_whole(machine: Machine, statement: ast.Assign) -> bool:
     names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
     if len(statement.targets) > 1 or not all(isinstance(n, ast.Name) for n in names) or not is_whole(machine, statement.value):
         return False
+    if any(n in machine.facts.forwards for n in ast.walk(statement.value)):
+        return False  # what a model makes of a batch is not the batch
     return not any(is_whole(machine, n) for n in ast.walk(statement.value) if n is not statement.value and _is_path(n))
 
 

@@ -139,7 +139,7 @@ class Machine:
         self.stack.append(node)
         loops, self.loops = self.loops, []
         self.looping += len(loops)
-        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) for values in env.values() for v in self.evaluator._deep(values))
+        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) and not v.whole for values in env.values() for v in self.evaluator._deep(values))
         guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
         self.no_grad += guarded
         try:
@@ -485,7 +485,7 @@ def limited(values: Values) -> Values:
 def _merged(a: Local, b: Local) -> Local:
     keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
     return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=_places),
-                   truth=a.truth and b.truth, mask=a.mask or b.mask, axis=a.axis if a.axis == b.axis else ANYWHERE, rank=a.rank if a.rank == b.rank else None)  # fmt: skip
+                   truth=a.truth and b.truth, mask=a.mask or b.mask, whole=a.whole and b.whole, axis=a.axis if a.axis == b.axis else ANYWHERE, rank=a.rank if a.rank == b.rank else None)  # fmt: skip
 
 
 def _places(taken: frozenset[ast.AST]) -> tuple[int, list[int]]:
