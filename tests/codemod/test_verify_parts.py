@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from accel_migrate.command.verify_arguments import parse_verify_arguments
+from accel_migrate.command.verify_chart import chart
+from accel_migrate.command.verify_html import page
 from accel_migrate.errors import UserError
-from accel_migrate.verify.job import Run, copy_job
+from accel_migrate.verify.job import Job, Run, copy_job
 from accel_migrate.verify.jobs import job_for
 from accel_migrate.verify.masks import masked
 from accel_migrate.verify.places import branch_for_some, loop_left
 from accel_migrate.verify.records import Pass, Record, Step
+from accel_migrate.verify.report import Comparison, Difference, Report
 from accel_migrate.verify.samples import compare_samples
 from accel_migrate.verify.stacks import describe
 from accel_migrate.verify.training import Floor, compare_training, noise_floor
@@ -167,3 +171,42 @@ def test_a_job_runs_in_a_copy_with_large_files_linked(tmp_path: Path, monkeypatc
 def test_a_missing_script_is_an_error_of_the_user() -> None:
     with pytest.raises(UserError, match="there is no such file"):
         job_for(Path("nowhere.py"), [])
+
+
+class Balanced(HTMLParser):
+    """Counts elements that are open, and notes what is loaded from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loaded += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """`<line .../>` opens nothing."""
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_holds_curves_differences_and_diff(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("loss.backward()\nif a < b: pass\n")
+    original = Job(tmp_path, "train.py")
+    migrated = Job(tmp_path, "train.py", changed={"train.py": "accelerator.backward(loss)\nif a < b: pass\n"})
+    comparison = Comparison(2, differences=[Difference("loss", "the loss is <nan>", 1)], unverified=["devices"])
+    report = Report("train.py", "train.py", [comparison], {"original": [1.0, 0.5], "2": [1.0, float("nan")]})
+    text = page(report, original, migrated)
+    parser = Balanced()
+    parser.feed(text)
+    assert (parser.open, parser.loaded) == ([], [])
+    assert text.count("<polyline") == 2 and "migrated, 2 processes" in text
+    assert '<span class="add">+accelerator.backward(loss)</span>' in text
+    assert "the loss is &lt;nan&gt;" in text and "<li>devices</li>" in text
+
+
+def test_a_chart_of_nothing_says_so() -> None:
+    assert chart({"original": []}) == "<p>No step was taken.</p>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_migrate.command.verify_arguments import parse_verify_arguments
+from accel_migrate.command.verify_html import page
 from accel_migrate.command.verify_table import table
 from accel_migrate.errors import UserError, internal_error
 from accel_migrate.verify.job import Job
@@ -49,8 +51,17 @@ def run(arguments: argparse.Namespace, original: Job, migrated: Job) -> int:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     _clear_progress()
+    if arguments.html:
+        _write_page(Path(arguments.html), page(report, original, migrated))
     print(_as_json(report) if arguments.format == "json" else "\n".join(table(report)))
     return 1 if report.verdict == DIFFERENT else 0
+
+
+def _write_page(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--html {path}: {error.strerror}") from None
 
 
 def _jobs(arguments: argparse.Namespace) -> tuple[Job, Job]:
@@ -75,6 +86,10 @@ def _file_of(name: str, is_module: bool) -> str:
 
 
 def _runner(arguments: argparse.Namespace, scratch: Path, jobs: tuple[Job, Job]) -> ForkingRunner:
+    if not hasattr(os, "fork"):
+        raise UserError("needs an operating system whose processes can fork, such as Linux")
+    if shutil.which(arguments.python) is None:
+        raise UserError(f"--python {arguments.python} is no program: give the interpreter that has torch")
     _progress("starting the interpreter")
     return ForkingRunner(scratch, arguments.python, preloads(jobs), devices=arguments.device == "auto")
 

@@ -20,14 +20,19 @@ _WIDTH = 32
 def table(report: Report) -> Iterator[str]:
     """A block for each number of processes, what was not verified, and the verdict."""
     for comparison in report.comparisons:
-        yield from _block(comparison)
+        yield from block(comparison)
         yield ""
-    for text in dict.fromkeys(text for comparison in report.comparisons for text in comparison.unverified):
-        yield f"not verified: {text}"
+    yield from (f"not verified: {text}" for text in unverified(report))
     yield f"{report.verdict}: {report.original} and {report.migrated} ({report.seconds:.1f} s)"
 
 
-def _block(comparison: Comparison) -> Iterator[str]:
+def unverified(report: Report) -> list[str]:
+    """What was not compared, each once."""
+    return list(dict.fromkeys(text for comparison in report.comparisons for text in comparison.unverified))
+
+
+def block(comparison: Comparison) -> Iterator[str]:
+    """What was found on one number of processes; the first line is its verdict."""
     many = f"{comparison.processes} process{'' if comparison.processes == 1 else 'es'}"
     off = f", with {' and '.join(comparison.switched_off)} switched off" if comparison.switched_off else ""
     yield f"{many}: {comparison.verdict}, {comparison.steps} optimizer steps{off}"

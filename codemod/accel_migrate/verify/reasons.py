@@ -25,7 +25,7 @@ _CAUSES = {
 def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | None) -> list[str]:
     """Best first."""
     kinds = {d.kind for d in result.differences}
-    if kinds & {"hang", "crash"}:
+    if kinds & {"hang", "timeout", "crash"}:
         return []
     found = [*_from_processes(got, result), *_from_steps(original, got, kinds)]
     if cause is not None and cause.switched_off:
@@ -49,7 +49,9 @@ def _from_processes(got: Traced, result: Comparison) -> Iterator[str]:
         return
     places = range(len(steps[0].gradients))
     apart = [i for i in places if any(not _close(s.gradients[i : i + 1], steps[0].gradients[i : i + 1]) for s in steps[1:])]
-    if len(apart) < len(places):
+    least = 1e-5 * max(steps[0].gradients, default=0.0)  # below it a gradient is zero but for rounding, and says nothing
+    averaged = [i for i in places if i not in apart and steps[0].gradients[i] > least]
+    if apart and len(apart) <= len(averaged):
         yield f"the gradients of {len(apart)} of {len(places)} parameters are not averaged over the processes (the first is {got.records[0].name(steps[0], apart[0])}): made after prepare, or their model is not prepared"
     else:
         yield "the gradients are not averaged over the processes: the model or the optimizer is not prepared, or no_sync covers the last backward before a step"
@@ -133,7 +135,8 @@ def _from_output(result: Comparison, kinds: set[str]) -> Iterator[str]:
         if "lines are printed instead of" in texts:
             yield "lines are printed by every process: print on the main process only (accelerator.print)"
         else:
-            yield "the training is the same and printed figures are not: they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
+            start = "the training is the same and printed figures are not" if result.steps else "printed figures are not the same"
+            yield f"{start}: they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
     for difference in result.differences:
         if difference.kind == "files" and "at once" in difference.text:
             yield "files are written by every process: write on the main process only (accelerator.save, is_main_process)"

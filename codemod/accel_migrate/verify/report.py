@@ -11,7 +11,7 @@ SAME, EXPECTED, DIFFERENT = "same", "expected differences", "different"
 class Difference:
     """One thing in which the runs differ.
 
-    `kind` is one of steps, loss, learning-rate, gradient, replicas, samples, weights, lines, files, hang, crash; `step`
+    `kind` is one of steps, loss, learning-rate, gradient, replicas, samples, order, weights, lines, files, hang, timeout, crash; `step`
     counts optimizer steps from 1, 0 where none is meant; `size` is relative.
     """
 

@@ -84,7 +84,7 @@ def _compared(runs: Runs, processes: int, off: tuple[str, ...]) -> Comparison:
     original, control, got = runs.original(off=off), runs.original(off=off, control=True), runs.migrated(processes, off=off)
     result = Comparison(processes, steps=min(len(record.steps) for record in got.records), unverified=_unverified(runs, original))
     if not got.run.succeeded:
-        kind = "hang" if got.run.timed_out else "crash"
+        kind = "hang" if got.run.hung else "timeout" if got.run.timed_out else "crash"
         result.differences.append(Difference(kind, describe(got.run, processes)))
         result.seconds = time.monotonic() - started
         return result

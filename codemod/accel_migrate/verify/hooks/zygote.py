@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import ctypes
 import faulthandler
 import importlib
 import json
@@ -33,6 +34,7 @@ from accel_migrate.verify.hooks.activity import Activity
 
 GRACE_SECONDS = 2.0
 POLL_SECONDS = 0.01
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
@@ -42,15 +44,23 @@ def main() -> None:
         "--in-child", default=None, metavar="MODULE:FUNCTION", help="called in every rank before the script"
     )
     options = parser.parse_args()
+    _die_with_parent()
     for name in options.preload:
         _import_if_installed(name)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     print(json.dumps({"ready": True}), file=answers)
-    for line in sys.stdin:
-        request = json.loads(line)
-        request["in_child"] = options.in_child
-        print(json.dumps(_answer(request)), file=answers)
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):  # the command says that it was interrupted
+        for line in sys.stdin:
+            request = json.loads(line)
+            request["in_child"] = options.in_child
+            print(json.dumps(_answer(request)), file=answers)
+
+
+def _die_with_parent() -> None:
+    """Where the system offers it: a command that is killed leaves nothing running."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _import_if_installed(name: str) -> None:
@@ -64,7 +74,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     supervisor = os.fork()
     if supervisor == 0:
         os.close(read_end)
-        with os.fdopen(write_end, "w") as answer:
+        with contextlib.suppress(KeyboardInterrupt), os.fdopen(write_end, "w") as answer:
             answer.write(json.dumps(_called(request) if "call" in request else _supervise(request)))
         os._exit(0)
     os.close(write_end)
@@ -95,7 +105,10 @@ def _supervise(request: dict[str, Any]) -> dict[str, Any]:
     port = _free_port()
     ranks = [_fork_rank(request, rank, port) for rank in range(processes)]
     store = _host_store(port, processes) if request["distributed"] else None
-    codes, timed_out, hung = _wait_for(ranks, started + request["timeout"], Activity(ranks, request["hang_seconds"]))
+    try:
+        codes, timed_out, hung = _wait_for(ranks, started + request["timeout"], Activity(ranks, request["hang_seconds"]))
+    finally:
+        _end(ranks)
     del store
     return {
         "exit_codes": [codes[pid] for pid in ranks],
@@ -125,6 +138,7 @@ def _wait_for(ranks: list[int], deadline: float, activity: Activity) -> tuple[di
     """
     codes: dict[int, int] = {}
     timed_out = hung = False
+    parent = os.getppid()
     while len(codes) < len(ranks):
         for pid in ranks:
             if pid not in codes and (status := os.waitpid(pid, os.WNOHANG))[0]:
@@ -136,8 +150,17 @@ def _wait_for(ranks: list[int], deadline: float, activity: Activity) -> tuple[di
             timed_out = not any(codes.values())
             hung = stalled and timed_out
             _kill([pid for pid in ranks if pid not in codes], codes)
+        if os.getppid() != parent:
+            raise KeyboardInterrupt
         time.sleep(POLL_SECONDS)
     return codes, timed_out, hung
+
+
+def _end(ranks: list[int]) -> None:
+    """Whatever is left of these processes and their loader workers."""
+    for pid in ranks:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _kill(pids: list[int], codes: dict[int, int]) -> None:

@@ -1,0 +1,59 @@
+"""Loss curves as an SVG drawing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+_WIDTH, _HEIGHT, _LEFT, _EDGE = 860, 300, 70, 30
+_COLOURS = ("#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700")
+_WIDTHS = (5.0, 2.0)
+"""The first curve is broad and light: the others lie on it where they are the same."""
+_TICKS = 5
+
+
+def chart(curves: Mapping[str, Sequence[float]]) -> str:
+    """The curves by name, over the number of the step; points that are not finite are left out."""
+    values = [v for curve in curves.values() for v in curve if math.isfinite(v)]
+    steps = max((len(curve) for curve in curves.values()), default=0)
+    if not values or steps < 1:
+        return "<p>No step was taken.</p>"
+    low, high = min(values), max(values)
+    scale = _Scale(steps, low, high if high > low else low + 1.0)
+    parts = [*_axes(scale), *(part for number, (name, curve) in enumerate(curves.items()) for part in _curve(scale, number, name, curve))]
+    label = "loss of every optimizer step, by run"
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="{label}">' + "".join(parts) + "</svg>"
+
+
+class _Scale:
+    """From steps (from 0) and losses to places in the drawing."""
+
+    def __init__(self, steps: int, low: float, high: float) -> None:
+        self.steps, self.low, self.high = steps, low, high
+
+    def x(self, step: float) -> float:
+        return _LEFT + step / max(self.steps - 1, 1) * (_WIDTH - _LEFT - _EDGE)
+
+    def y(self, loss: float) -> float:
+        return _HEIGHT - _EDGE - (loss - self.low) / (self.high - self.low) * (_HEIGHT - 2 * _EDGE)
+
+
+def _axes(scale: _Scale) -> Iterator[str]:
+    for tick in range(_TICKS):
+        loss = scale.low + (scale.high - scale.low) * tick / (_TICKS - 1)
+        y = scale.y(loss)
+        yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _EDGE}" y2="{y:.1f}" stroke="#d0d7de"/>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{loss:.4g}</text>'
+    for step in sorted({0, (scale.steps - 1) // 2, scale.steps - 1}):
+        yield f'<text x="{scale.x(step):.1f}" y="{_HEIGHT - 8}" text-anchor="middle">{step + 1}</text>'
+
+
+def _curve(scale: _Scale, number: int, name: str, losses: Sequence[float]) -> Iterator[str]:
+    points = " ".join(f"{scale.x(n):.1f},{scale.y(loss):.1f}" for n, loss in enumerate(losses) if math.isfinite(loss))
+    colour, width = _COLOURS[number % len(_COLOURS)], _WIDTHS[min(number, 1)]
+    opacity = 0.35 if number == 0 else 1.0
+    yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-opacity="{opacity}"/>'
+    x, y = _WIDTH - _EDGE - 170, _EDGE + 4 + 18 * number
+    yield f'<line x1="{x}" y1="{y - 4}" x2="{x + 22}" y2="{y - 4}" stroke="{colour}" stroke-width="{width}" stroke-opacity="{opacity}"/>'
+    yield f'<text x="{x + 28}" y="{y}">{escape(name)}</text>'
