@@ -51,10 +51,18 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     if not facts.backwards:
         return Refusal("refused", "no training loop found: nothing calls backward()")
     if not any(b.with_loader for b in facts.backwards.values()):
-        return Refusal("refused", "no data parallel meaning: it trains without a data loader, so there is no batch to share out")
+        return Refusal("refused", f"no data parallel meaning: it trains without a data loader, so there is no batch to share out{_unfollowed(facts)}")
     if not facts.optimized:
         return Refusal("refused", "no optimizer from torch.optim found: nothing says which models are trained")
     return None
+
+
+def _unfollowed(facts: Facts) -> str:
+    """The input of a model that may be a batch made by hand, but could not be followed."""
+    node = facts.unfollowed or min(facts.blind_forwards, key=lambda call: (call.lineno, call.col_offset), default=None)
+    if node is None:
+        return ""
+    return f" ({facts.source(node).where(node.lineno)}: it is not known whether `{ast.unparse(node)[:40]}` is one batch of rows; a DataLoader would say so)"
 
 
 def _own_parallelism(facts: Facts) -> Refusal | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.uncut import uncut_input
 from accel_migrate.facts.values import UNKNOWN, Box, Local, Made, Role, Spread, Values, locals_of
 
 if TYPE_CHECKING:
@@ -127,9 +128,13 @@ def is_whole(machine: Machine, node: ast.AST) -> bool:
     return any(v.whole for v in locals_of(machine.evaluator._deep(machine.facts.of(node))))
 
 
-def stays_whole(facts: Facts) -> bool:
-    """Whether something a model is trained on is not known to be cut: then all processes would train on the same rows."""
+def stays_whole(facts: Facts) -> ast.expr | None:
+    """Something a model is trained on that is not known to be cut, so that all processes would train on the same rows."""
     steps = [loop or facts.function(statement) for statement, loop in facts.cuts.items()]
-    if any(facts.inside(call, step) for call in facts.blind_forwards for step in steps):
-        return True
-    return any(v.whole for b in facts.backwards.values() for v in locals_of(b.values))
+    for call in facts.blind_forwards:
+        if any(facts.inside(call, step) for step in steps):
+            return call
+    uncut = uncut_input(facts)
+    if uncut is not None:
+        return uncut
+    return next((b.loss for b in facts.backwards.values() if any(v.whole for v in locals_of(b.values))), None)

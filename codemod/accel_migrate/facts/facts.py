@@ -121,6 +121,8 @@ class Facts:
     conversions: dict[ast.expr, Conversion] = field(default_factory=dict)
     blind_forwards: set[ast.Call] = field(default_factory=set)
     """Calls of models, with gradients, on nothing that is known to be rows."""
+    unfollowed: ast.expr | None = None
+    """What a model is trained on beside batches made by hand, of which it is not known whether it is rows of them."""
     cuts: dict[ast.stmt, ast.AST | None] = field(default_factory=dict)
     """Statements that make a batch by hand, of which each process is to keep its share -> the loop around each."""
     gathers: dict[ast.stmt, Gather] = field(default_factory=dict)

@@ -54,7 +54,8 @@ def cut_by_hand(machine: ProjectMachine) -> None:
     facts.cuts = plan_cuts(machine)
     machine.forget()
     machine.run_to_fixpoint()
-    if not facts.cuts or stays_whole(facts):
+    facts.unfollowed = stays_whole(facts)
+    if not facts.cuts or facts.unfollowed is not None:
         facts.cuts, machine.by_hand = {}, False
         facts.loops.clear()
         machine.forget()

@@ -1,0 +1,65 @@
+"""Batches that a program makes without a loader: cut where all of a step's inputs are known to be rows, else refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemod.memory import after, migrated
+
+START = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+X, Y = torch.randn(90, 4), torch.randint(2, (90,))
+
+
+class Scores(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, rows, others=None, scale=1.0):
+        return self.layer(rows) * scale
+
+
+def words(size):
+    for start in range(0, 90, size):
+        yield torch.tensor([p for p in X[start : start + size].tolist()])
+
+
+model = Scores()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for word in words(30):
+    index = torch.randint(90, (30,))
+    rows, target, scale = X[index], Y[index], 0.5
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("loss", ["F.cross_entropy(model(rows), target)", "F.cross_entropy(model(rows, scale=scale), target)"])
+def test_steps_of_rows_alone_are_cut(loss: str) -> None:
+    assert "index = accelerator.shard_batch(torch.randint(90, (30,)))" in after(migrated(START.format(loss=loss)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "input"),
+    [
+        ("F.cross_entropy(model(rows, word), target)", "word"),
+        ("F.cross_entropy(model(others=word, rows=rows), target)", "word"),
+        ("F.mse_loss(model(rows), word)", "word"),
+        ("nn.MSELoss()(model(rows), word)", "word"),
+    ],
+)
+def test_another_input_that_is_not_known_to_be_rows_is_named(loss: str, input: str) -> None:
+    result = migrated(START.format(loss=loss))
+    assert result.status == "refused"
+    assert f"train.py:27: it is not known whether `{input}` is one batch of rows" in result.reason
+
+
+def test_without_any_batch_the_call_of_the_model_is_named() -> None:
+    result = migrated(START.format(loss="F.cross_entropy(model(word), target)").replace("X[index], Y[index]", "X, Y"))
+    assert "train.py:27: it is not known whether `model(word)` is one batch of rows" in result.reason
