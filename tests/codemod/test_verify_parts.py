@@ -58,11 +58,12 @@ def test_the_global_loss_is_the_mean_of_what_processes_contribute() -> None:
     assert kinds(record(1.0, 2.0), [record(0.5, 3.0), record(1.5, 1.1)]) == [("loss", 2)]
 
 
-def test_a_difference_within_ten_times_the_floor_is_none() -> None:
-    floor = noise_floor(record(1.0, 1.0), record(1.0, 1.00005), 1e-4)
+def test_a_difference_within_ten_times_the_floor_of_this_step_or_the_next_is_none() -> None:
+    original = record(1.0, 1.0, 1.0)
+    floor = noise_floor(original, record(1.0, 1.0, 1.00005), 1e-4)
     assert floor is not None
-    assert kinds(record(1.0, 1.0), [record(1.0, 1.0004)], floor) == []
-    assert kinds(record(1.0, 1.0), [record(1.0004, 1.0)], floor) == [("loss", 1)]
+    assert kinds(original, [record(1.0, 1.0004, 1.0)], floor) == []
+    assert kinds(original, [record(1.0004, 1.0, 1.0)], floor) == [("loss", 1)]
 
 
 def test_a_control_run_that_trained_differently_sets_no_floor() -> None:

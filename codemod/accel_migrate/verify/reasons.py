@@ -59,7 +59,7 @@ def _from_processes(got: Traced, result: Comparison) -> Iterator[str]:
 
 def _from_steps(original: Traced, got: Traced, kinds: set[str]) -> Iterator[str]:
     processes, theirs, ours = len(got.records), len(original.records[0].steps), len(got.records[0].steps)
-    if same_losses_everywhere(got.records) and kinds & {"samples", "loss", "gradient"} and processes > 1:
+    if same_losses_everywhere(got.records) and kinds & {"samples", "loss", "gradient"} and _may_read_the_same(got.records):
         yield "every process computes the same losses: the loader is not prepared, so that each reads all samples"
     sizes = _batch_sizes(original.records[0]), [_batch_sizes(record) for record in got.records]
     if processes > 1 and sizes[0] and all(sizes[1]) and "samples" in kinds:
@@ -72,6 +72,12 @@ def _from_steps(original: Traced, got: Traced, kinds: set[str]) -> Iterator[str]
         yield _of_rates(original.records[0], got.records[0])
     if "steps" in kinds and ours != theirs:
         yield f"{ours} optimizer steps where the original takes {theirs}: loops or accumulation windows have another length"
+
+
+def _may_read_the_same(records: list[Record]) -> bool:
+    """Unless the indices say otherwise; streams have none."""
+    first = [next((p.batches[0] for p in record.passes if p.trains), ()) for record in records]
+    return all(batch == first[0] for batch in first)
 
 
 def _of_rates(original: Record, got: Record) -> str:

@@ -24,10 +24,13 @@ class Floor:
     gradients: tuple[float, ...] = ()
 
     def at(self, kind: str, step: int, relative: float) -> float:
-        """The largest difference allowed up to step number `step`, from 0."""
+        """The largest difference allowed up to step number `step`, from 0.
+
+        Where rounding grows, it may do so a step earlier than in the control run.
+        """
         figures = self.losses if kind == "loss" else self.gradients
         least = relative * (1.0 if kind == "loss" else _GRADIENTS)
-        return max(least, TIMES_THE_FLOOR * max(figures[: step + 1], default=0.0))
+        return max(least, TIMES_THE_FLOOR * max(figures[: step + 2], default=0.0))
 
 
 def noise_floor(original: Record, control: Record, relative: float) -> Floor | None:

@@ -27,8 +27,13 @@ class Saved:
     largest_at: str = ""
 
 
-def compare_files(expected: Path, got: Path, control: Path | None, relative: float = RELATIVE) -> Saved:
-    """Compare two files of the same name. `control` is that of the control run, which tells the noise floor."""
+def compare_files(
+    expected: Path, got: Path, control: Path | None, relative: float = RELATIVE, trusted: bool = False
+) -> Saved:
+    """Compare two files of the same name. `control` is that of the control run, which tells the noise floor.
+
+    `trusted` says that it is known to be the same training, however far rounding took it.
+    """
     suffix = expected.suffix.lower()
     if suffix in TORCH_SUFFIXES:
         leaves = [load_saved(path) for path in (expected, got, control or expected)]
@@ -41,15 +46,19 @@ def compare_files(expected: Path, got: Path, control: Path | None, relative: flo
         leaves = [_load_scalars(path) for path in (expected, got, control or expected)]
     else:
         return _compare_content(expected, got)
-    return compare_leaves(*leaves, relative=relative)
+    return compare_leaves(*leaves, relative=relative, trusted=trusted)
 
 
 def compare_leaves(
-    expected: Mapping[str, Any], got: Mapping[str, Any], control: Mapping[str, Any], relative: float = RELATIVE
+    expected: Mapping[str, Any],
+    got: Mapping[str, Any],
+    control: Mapping[str, Any],
+    relative: float = RELATIVE,
+    trusted: bool = False,
 ) -> Saved:
     """Compare leaf by leaf: equal keys and kinds; tensors and numbers within ten times the noise floor, or `relative`."""
     result = Saved(_different_keys(expected, got))
-    floors = noise_floors(expected, control, relative)
+    floors = noise_floors(expected, control, math.inf if trusted else relative)
     for key in sorted(expected.keys() & got.keys()):
         kind = _different_kind(expected[key], got[key])
         if kind:
