@@ -143,12 +143,22 @@ class Tracker:
         if self._outlives(run, value):
             share = self._share_after(run)
             return share is not None and share.borrowed
-        live = self._live()
+        live = self._live() + (self._held() if value is not None and value.grad_fn is not None else [])
         small = {batch.share.total < batch.share.size for batch in live}
         if small == {True} and _uniform(live):
             return live[-1].share.borrowed
         share = self.share_of(value) if True in small else None
         return isinstance(share, Share) and share.borrowed
+
+    def counts_nothing(self, rows: torch.Tensor) -> bool:
+        """Whether `rows`, on their way through a model, belong to a batch of which this process only borrowed a sample."""
+        run = self._innermost()
+        if run is None:
+            return False
+        if not self._outlives(run, rows):
+            return self.borrowed(rows)
+        found = called_with(self._live() + self._held())
+        return bool(found) and _uniform(found) and found[-1].share.borrowed
 
     def borrows(self, rows: int | None, value: torch.Tensor | None = None) -> bool:
         """Whether results with `rows` rows (None: without rows) belong to a batch of which this process only borrowed a sample."""
@@ -160,15 +170,15 @@ class Tracker:
 
     def sized(self, rows: int, value: torch.Tensor | None = None) -> Share | None:
         """The share of a live batch with `rows` local rows: the one `value` was computed from, the one a model was called with,
-        the innermost pass's latest one."""
+        the innermost pass's latest one; else of one that the program has kept from a pass that is over."""
         latest = self.latest(value)
         if latest is None or latest.local == rows:
             return latest
-        return next((batch.share for batch in reversed(self._live()) if batch.share.local == rows), None)
+        return next((batch.share for batch in reversed(self._held() + self._live()) if batch.share.local == rows), None)
 
     def latest(self, value: torch.Tensor | None = None) -> Share | None:
         """The share of the live batch that `value` was computed from or a model was called with, else of the latest one."""
-        live = self._live()
+        live = self._held() + self._live()
         known = [] if _uniform(live) else origins(value, live) or called_with(live)
         return known[-1].share if known else self._innermost_share()
 

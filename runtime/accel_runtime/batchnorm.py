@@ -1,66 +1,127 @@
 """BatchNorm over the global batch, in place: same class, same keys, on CPU and accelerators, forward and backward.
 
-torch's SyncBatchNorm changes the class and refuses the CPU. Here the forward of torch's BatchNorm classes is replaced once,
-and asks whether the module was registered by an Accelerator. Statistics are synchronised only in training and while
-gradients are enabled; a process with borrowed samples counts zero.
+torch's SyncBatchNorm changes the class and refuses the CPU. Here the forward of torch's BatchNorm classes is replaced once. In
+training every such layer takes the statistics of all processes, with gradients or without, of prepared models, their copies and
+averages alike: all processes run the same forwards. So does `F.batch_norm` with running statistics that a prepared model in
+training has. Rows which all processes hold whole have the same statistics either way; a process with borrowed samples counts zero.
 """
 
 from __future__ import annotations
 
 import functools
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch._compile import _disable_dynamo
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .batches import Tracker
 from .collectives import all_reduce
 from .world import World
 
-_registered: weakref.WeakKeyDictionary[nn.Module, tuple[World, Tracker]] = weakref.WeakKeyDictionary()
+_models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+_session: tuple[World, weakref.ref[Tracker]] | None = None
+
+
+class _Norm(NamedTuple):
+    """What a layer normalises with: arguments of `F.batch_norm`."""
+
+    running_mean: torch.Tensor | None
+    running_var: torch.Tensor | None
+    weight: torch.Tensor | None
+    bias: torch.Tensor | None
+    momentum: float
+    eps: float
 
 
 def synchronize(model: nn.Module, world: World, tracker: Tracker) -> None:
-    """Let the BatchNorm layers of `model` take their training statistics over all processes."""
-    layers = [module for module in model.modules() if isinstance(module, _BatchNorm) and not isinstance(module, nn.SyncBatchNorm)]
-    if layers:
-        _patch_forward()
-    for layer in layers:
-        _registered[layer] = (world, tracker)
+    """Let BatchNorm take its training statistics over all processes, in `model` and in models that are not prepared."""
+    global _session
+    _session = (world, weakref.ref(tracker))
+    _models.add(model)
+    _patch()
+
+
+def leave_alone() -> None:
+    """From now on every process has its own statistics."""
+    global _session
+    _session = None
 
 
 @functools.cache
-def _patch_forward() -> None:
-    plain = _BatchNorm.forward
+def _patch() -> None:
+    plain_forward, plain_function = _BatchNorm.forward, functional.batch_norm
 
-    @functools.wraps(plain)
+    @functools.wraps(plain_forward)
     def forward(self: _BatchNorm, input: torch.Tensor) -> torch.Tensor:
-        entry = _registered.get(self) if self.training and torch.is_grad_enabled() else None
-        return plain(self, input) if entry is None else _global_forward(self, input, *entry)
+        if not self.training or _tracker() is None or input.is_meta:
+            return plain_forward(self, input)
+        return _layer_forward(self, input)
+
+    @functools.wraps(plain_function)
+    def batch_norm(
+        input: torch.Tensor,
+        running_mean: torch.Tensor | None,
+        running_var: torch.Tensor | None,
+        weight: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> torch.Tensor:
+        norm = _Norm(running_mean, running_var, weight, bias, momentum, eps)
+        if not training or _tracker() is None or not _is_trained(running_mean):
+            return plain_function(input, running_mean, running_var, weight, bias, training, momentum, eps)
+        return _global_batch_norm(input, norm)
 
     _BatchNorm.forward = forward  # type: ignore[method-assign]
+    functional.batch_norm = batch_norm
 
 
 @_disable_dynamo
-def _global_forward(layer: _BatchNorm, x: torch.Tensor, world: World, tracker: Tracker) -> torch.Tensor:
+def _tracker() -> Tracker | None:
+    return None if _session is None else _session[1]()
+
+
+@_disable_dynamo
+def _is_trained(running_mean: torch.Tensor | None) -> bool:
+    """Whether these are running statistics of a prepared model in training, and no copies made for other channels."""
+    owners = (module for model in _models for module in model.modules() if module.training)
+    return running_mean is not None and any(buffer is running_mean for module in owners for buffer in module._buffers.values())
+
+
+@_disable_dynamo
+def _layer_forward(layer: _BatchNorm, x: torch.Tensor) -> torch.Tensor:
     layer._check_input_dim(x)
-    share = tracker.share_of(x)
-    counted = x[:0] if share is not None and share.borrowed else x
-    mean, variance, count = _global_statistics(_wide(counted), world)
+    momentum = layer.momentum
+    if layer.track_running_stats and layer.num_batches_tracked is not None:
+        layer.num_batches_tracked.add_(1)
+        momentum = 1.0 / float(layer.num_batches_tracked) if momentum is None else momentum
+    running = (layer.running_mean, layer.running_var) if layer.track_running_stats else (None, None)
+    return _global_batch_norm(x, _Norm(*running, layer.weight, layer.bias, momentum or 0.0, layer.eps))
+
+
+@_disable_dynamo
+def _global_batch_norm(x: torch.Tensor, norm: _Norm) -> torch.Tensor:
+    assert _session is not None
+    world, tracker = _session[0], _session[1]()
+    assert tracker is not None
+    counted = x[:0] if tracker.counts_nothing(x) else x
+    mean, variance, count, distinct = _global_statistics(_wide(counted), world)
     if counted.numel() <= counted.shape[1] and count <= 1:  # asked only where few are here: reading `count` waits for the device
         raise ValueError(f"Expected more than 1 value per channel when training, got {count:.0f} over all processes")
-    if layer.track_running_stats:
-        _update_running(layer, mean.detach(), variance.detach(), count)
+    if norm.running_mean is not None:
+        _update_running(norm, mean.detach(), variance.detach(), distinct)
     shape = (1, -1) + (1,) * (x.ndim - 2)
-    scale = torch.rsqrt(variance + layer.eps)
-    if layer.weight is not None:
-        scale = scale * layer.weight
+    scale = torch.rsqrt(variance + norm.eps)
+    if norm.weight is not None:
+        scale = scale * norm.weight
     y = (_wide(x) - mean.view(shape)) * scale.view(shape)
-    if layer.bias is not None:
-        y = y + layer.bias.view(shape)
+    if norm.bias is not None:
+        y = y + norm.bias.view(shape)
     if y.requires_grad:
         # At weight zero the loss may send NaN (zero times infinity), which must not reach the other processes' statistics.
         y.register_hook(lambda gradient: gradient.masked_fill(gradient.isnan(), 0) if tracker.at_zero else None)
@@ -72,8 +133,8 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
     return x if x.dtype == torch.float64 else x.float()
 
 
-def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean and biased variance per channel over all processes, and the number of values per channel.
+def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Mean and biased variance per channel over all processes; the number of values per channel, in all and distinct.
 
     One message: each process puts its count, mean and squared deviations into its own row of a sum.
     """
@@ -93,16 +154,22 @@ def _global_statistics(x: torch.Tensor, world: World) -> tuple[torch.Tensor, tor
     total = counts.sum()
     mean = (counts * means).sum(0) / total
     variance = (deviations + counts * (means - mean).square()).sum(0) / total
-    return mean, variance, total
+    return mean, variance, total, _distinct(rows.detach(), total)
+
+
+def _distinct(rows: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    """How many values are no repetitions: a batch that all processes hold whole has the same row of statistics on each."""
+    most = rows[rows[:, 0].argmax()]
+    repeated = ((rows == most).all(1) | (rows[:, 0] == 0)).all() & (most[0] > 1)
+    return torch.where(repeated, most[0], total)
 
 
 @torch.no_grad()
-def _update_running(layer: _BatchNorm, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
-    layer.num_batches_tracked.add_(1)
-    momentum = 1.0 / float(layer.num_batches_tracked) if layer.momentum is None else layer.momentum
+def _update_running(norm: _Norm, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
     unbiased = variance * (count / (count - 1))
-    layer.running_mean.lerp_(mean.to(layer.running_mean.dtype), momentum)
-    layer.running_var.lerp_(unbiased.to(layer.running_var.dtype), momentum)
+    norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
+    if norm.running_var is not None:
+        norm.running_var.lerp_(unbiased.to(norm.running_var.dtype), norm.momentum)
 
 
 class _AllReduce(torch.autograd.Function):

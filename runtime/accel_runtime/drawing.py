@@ -33,7 +33,8 @@ def draw_rows(world: World, tracker: Tracker, factory: Callable[..., Any], *args
         with _shared_stream(world, [], {"device": world.device}):
             return draw_inside(world, tracker, factory, args, kwargs)
     place, rows = _find_rows(factory, args, kwargs)
-    share = None if rows is None else tracker.sized(rows)
+    given = kwargs.get(place) if isinstance(place, str) else args[place] if place is not None else None
+    share = None if rows is None else tracker.sized(rows, given if isinstance(given, torch.Tensor) else None)
     if share is None:
         return factory(*args, **kwargs)
     args, kwargs = _widen_all(place, share, args, kwargs)
@@ -54,7 +55,7 @@ def _draws_inside(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: di
 
 def _draw_by_method(world: World, tracker: Tracker, tensor: torch.Tensor, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`tensor.name(*args)`: a draw for each row of `tensor`, or into them."""
-    share = tracker.sized(tensor.shape[0]) if tensor.ndim else None
+    share = tracker.sized(tensor.shape[0], tensor) if tensor.ndim else None
     if share is None:
         return getattr(tensor, name)(*args, **kwargs)
     whole = _widen_tensor(tensor, share)

@@ -66,6 +66,8 @@ class Preparing(ProcessControl):
             self.strategy.prepare_model(model)
             if self.exact and self.sync_batchnorm and self.num_processes > 1:
                 batchnorm.synchronize(model, self.world, self.tracker)
+            else:
+                batchnorm.leave_alone()
         if not self.exact:
             self.precision.wrap_forward(model)
         self._models.append(model)

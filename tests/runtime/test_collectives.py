@@ -6,11 +6,13 @@ from collections import namedtuple
 
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from accel_runtime import collectives as c
 from accel_runtime.world import World
 
 from .ranks import run_ranks
+from .training import accelerated, data
 
 Pair = namedtuple("Pair", "x y")
 
@@ -137,3 +139,17 @@ def test_pad_across_processes():
         return padded["t"].tolist(), padded["scalar"].item(), first.tolist()
 
     assert on(2, body) == [([[1, -1]] * 2, 3, [[0, 1]] * 2), ([[1, 1]] * 2, 3, [[1, 1]] * 2)]
+
+
+@pytest.mark.parametrize("rows", [3, 1])
+def test_rows_of_different_widths_are_refused_on_every_process(rows):
+    """Padded to the longest sample of each process; with one row in all, process 1 only borrows it."""
+
+    def program(trainer):
+        (x, _) = next(iter(trainer.prepare(DataLoader(data(rows), rows))))
+        with pytest.raises(ValueError, match=r"process 0 has \[\d, 4\] float32; process 1 has \[\d, 5\] float32; pad them with pad_across_processes"):
+            trainer.gather_for_metrics(x[:, : 4 + trainer.process_index])
+        padded = trainer.pad_across_processes(x[:, : 4 + trainer.process_index], dim=1)
+        return {"shape": list(trainer.gather_for_metrics(padded).shape)}
+
+    assert [got["shape"] for got in accelerated(program, 2)] == [[rows, 5]] * 2

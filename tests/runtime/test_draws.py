@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -64,3 +65,24 @@ def test_gradients_flow_through_a_sample() -> None:
         return {"slopes": slopes}
 
     assert_same_training(program, 3)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("kind", ["like", "by method", "by size", "a distribution"])
+def test_draws_for_a_batch_replayed_by_cycle(kind: str, n: int) -> None:
+    draws: dict[str, Callable[[Any, torch.Tensor], Any]] = {
+        "like": lambda draw, u: draw(torch.randn_like, u),
+        "by method": DRAWS["in place"],
+        "by size": lambda draw, u: draw(torch.randn, u.size(0), 6),
+        "a distribution": DRAWS["a distribution"],
+    }
+
+    def program(trainer: Any) -> dict[str, Any]:
+        labelled, unlabelled = trainer.prepare(DataLoader(data(24), 4, shuffle=True), DataLoader(data(21, seed=2), 7, shuffle=True))
+        drawn = []
+        for _ in range(2):
+            for (x, _), (u, _) in zip(labelled, itertools.cycle(unlabelled), strict=False):
+                drawn += [trainer.gather_for_metrics(draws[kind](trainer.draw, rows)) for rows in (u * 2, x)]
+        return {"drawn": drawn}
+
+    assert_same_training(program, n)

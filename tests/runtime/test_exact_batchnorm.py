@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel, update_bn
 from torch.utils.data import DataLoader, TensorDataset
 
 from .ranks import RanksFailed
@@ -68,14 +69,98 @@ def test_class_keys_copies_and_second_use():
     assert_same_training(program, 2, tolerance=1e-4)
 
 
-def test_sampling_without_gradients_uses_the_own_batch():
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_batch_that_all_processes_hold_whole(grad):
     def program(trainer):
         model = trainer.prepare(MODELS["1d"]())
-        with torch.no_grad():
-            return {"out": model(data(5).tensors[0])}
+        with torch.set_grad_enabled(grad):
+            out = model(data(5).tensors[0]).detach()
+        model.eval()
+        return {"out": out, "evaluated": model(data(5).tensors[0]).detach(), "weights": weights(model)}
 
-    for got in accelerated(program, 2):
-        assert torch.equal(got["out"], plain(program)["out"])
+    assert_same_training(program, 3)
+
+
+def test_evaluation_stays_local():
+    def program(trainer):
+        model = trainer.prepare(MODELS["1d"]()).eval()
+        if trainer.is_main_process:
+            model(data(5).tensors[0])
+        return {}
+
+    accelerated(program, 2)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_update_bn_of_an_average(n):
+    def program(trainer):
+        model = MODELS["1d"]()
+        average, teacher = AveragedModel(model), copy.deepcopy(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        model, optimizer, loader = trainer.prepare(model, optimizer, DataLoader(data(18), 4, shuffle=True))
+        for x, y in loader:
+            optimizer.zero_grad()
+            trainer.backward(F.mse_loss(model(x), y))
+            optimizer.step()
+            average.update_parameters(model)
+        update_bn(loader, average)
+        update_bn(loader, model)
+        with torch.no_grad():
+            for x, _ in loader:
+                teacher(x + 0.1)
+        return {"average": weights(average), "model": weights(model), "teacher": weights(teacher)}
+
+    assert_same_training(program, n, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_pseudo_targets_without_gradients(n):
+    def program(trainer):
+        model = MODELS["1d"]()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        model, optimizer, loader = trainer.prepare(model, optimizer, DataLoader(data(14), 4, shuffle=True))
+        losses = []
+        for x, y in loader:
+            with torch.no_grad():
+                targets = model(x + 0.1)
+                noise = model(trainer.draw(torch.randn, len(x), 6))
+            loss = F.mse_loss(model(x), y) + F.mse_loss(model(x), targets + noise)
+            optimizer.zero_grad()
+            trainer.backward(loss)
+            optimizer.step()
+            losses.append(trainer.global_mean(loss).item())
+        return {"losses": losses, "weights": weights(model)}
+
+    assert_same_training(program, n, tolerance=1e-4)
+
+
+class FunctionalNorm(nn.Module):
+    """A layer that calls `F.batch_norm` itself."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("variance", torch.ones(features))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.batch_norm(x, self.mean, self.variance, training=self.training)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_functional_batch_norm(n):
+    model = lambda: nn.Sequential(nn.Linear(6, 8), FunctionalNorm(8), nn.Tanh(), nn.Linear(8, 1))  # noqa: E731
+    assert_same_training(lambda trainer: fit(trainer, model(), DataLoader(data(14), 4, shuffle=True)), n, tolerance=1e-4)
+
+
+def test_functional_batch_norm_over_other_channels_stays_local():
+    def program(trainer):
+        trainer.prepare(FunctionalNorm(8))
+        rows = 2 + (0 if trainer.num_processes == 1 else trainer.process_index)
+        x = torch.arange(6.0 * rows).view(1, 2 * rows, 3)
+        F.batch_norm(x, torch.zeros(2).repeat(rows), torch.ones(2).repeat(rows), training=True)
+        return {}
+
+    accelerated(program, 2)
 
 
 def test_it_can_be_turned_off():

@@ -17,7 +17,10 @@ from accel_migrate.facts.values import Function, Instance, Made, Ref, Role, Valu
 ID = "collate"
 TITLE = "Collate whole batches where samples depend on each other"
 WHY = "padded to the longest sample of the whole batch, as before"
-FINDINGS = {"batch-layout": "Find batches whose samples do not lie along dimension 0"}
+FINDINGS = {
+    "batch-layout": "Find batches whose samples do not lie along dimension 0",
+    "packed-length": "Find packed sequences that are unpacked to the longest sample of a process",
+}
 
 LOOKS_AT_ALL = {"max", "randperm", "permutation", "shuffle", "pad_sequence", "pad", "beta", "rand"}
 JOINS_ROWS = {"cat", "concat", "concatenate", "hstack", "cumsum"}
@@ -53,6 +56,22 @@ def _collate_globally(context: Context, node: ast.expr) -> Iterator[Edit | Findi
         return
     context.settings["dataloader_config"] = 'DataLoaderConfiguration(split_batches=True, collate="global")'
     yield AddImport(source=context.home.source, rule=ID, why=WHY, module=context.dialect.utils_module, names=("DataLoaderConfiguration",))
+    yield from _unpacked_lengths(context)
+
+
+def _unpacked_lengths(context: Context) -> Iterator[Finding]:
+    """Batches are padded to their longest sample, and a process which has not got it unpacks less than that."""
+    for call, name in list(context.facts.external.items()):
+        if isinstance(call, ast.Call) and name == "torch.nn.utils.rnn.pad_packed_sequence" and not _says_length(call):
+            yield Finding(
+                source=context.source(call), node=call, rule="packed-length", severity=Severity.ERROR,
+                message="this unpacks to the longest sample of each process, while the batch is padded to the longest of all",
+                advice="pass total_length=x.size(1) (x: the padded batch; x.size(0) where time comes first)",
+            )  # fmt: skip
+
+
+def _says_length(call: ast.Call) -> bool:
+    return len(call.args) > 3 or any(k.arg in ("total_length", None) for k in call.keywords)
 
 
 def _body(context: Context, value: Value) -> ast.AST | None:
