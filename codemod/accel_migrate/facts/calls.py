@@ -12,6 +12,7 @@ from accel_migrate.facts.classes import find_method, is_record
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.meters import only_computes
+from accel_migrate.facts.stacks import Stacks
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -62,7 +63,7 @@ class Arguments:
         return found[0] if len(found) == 1 else None
 
 
-class Calls:
+class Calls(Stacks):
     """`call(node, frame)` gives the values of a call expression."""
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -197,10 +198,13 @@ class Calls:
             self.machine.store_attribute(record, name, values)
 
     def call_instance(self, target: Instance, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if self.facts.role(target) in {Role.MODEL, Role.CRITERION}:
+            self.note_forward(target, node, args, frame)
+        return self.run_forward(target, node, args)
+
+    def run_forward(self, target: Instance, node: ast.Call, args: Arguments) -> Values:
         role = self.facts.role(target)
         method = find_method(self.facts, target.cls.node, "forward" if role in {Role.MODEL, Role.CRITERION} else "__call__")
-        if role in {Role.MODEL, Role.CRITERION}:
-            self.note_forward(target, node, args, frame)
         if method is None:
             return self.model_output(args) if role is Role.MODEL else self.unknown(node, args)
         env = self.machine.function_env(method, args.positional, args.keywords, frozenset({target}))
@@ -215,6 +219,8 @@ class Calls:
     def call_made(self, target: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if self.facts.role(target) is Role.MODEL or target.detail.startswith("model."):
             self.note_forward(target, node, args, frame)
+            if self.stacked(target):
+                return self.run_stack(target, node, args, frame)
             return self.model_output(args, tensor=catalog.returns_tensor(target.detail))
         if target.role is Role.CRITERION:
             return self.library.criterion(target, node, args, frame)
@@ -247,6 +253,7 @@ class Calls:
             if not self.machine.no_grad and any(not isinstance(n, ast.Constant) for n in args.nodes):
                 self.facts.blind_forwards.add(node)
             return
+        self.run_hooks(args, frame)
         forward = self.facts.forwards.setdefault(
             node, Forward(node, frozenset({model}), frame.scope, self.evaluator._statement(node))
         )

@@ -124,7 +124,7 @@ class Containers:
                 counts = {f"shape {key}": Spread.COUNT, f"filtered {key}": Spread.SUM}
                 return frozenset({Local(counts[value.detail])}) if value.detail in counts else UNKNOWN
             if value.role in {Role.MODEL, Role.PARAMETERS, Role.DEVICE}:
-                return frozenset({value})
+                return self.calls.taken_from(value, key) or frozenset({value})
             return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")
         if isinstance(value, Instance) and self.facts.role(value) is Role.MODEL:
             return frozenset({value})
@@ -151,7 +151,7 @@ class Containers:
                 whole = value.batch or value.output
                 found.add(replace(value, batch=False) if whole else Local(Spread.ROW))
             elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
-                found.add(value)
+                found |= self.calls.taken_from(value, ANY) or {value}
             elif isinstance(value, Instance):
                 found |= self._iterate_instance(value, frame)
         return frozenset(found)

@@ -11,6 +11,7 @@ from accel_migrate.facts import operations as ops
 from accel_migrate.facts.apex import Apex
 from accel_migrate.facts.builtins import Builtins
 from accel_migrate.facts.objects import Objects
+from accel_migrate.facts.stacks import STACKS
 from accel_migrate.facts.starting import Starting
 from accel_migrate.facts.tensors import Tensors
 from accel_migrate.facts.values import (
@@ -73,7 +74,11 @@ class Library(Builtins, Tensors, Objects, Starting, Apex):
         if self.facts.role(value) is not Role.MODEL or not isinstance(value, Made | Instance):
             return value
         self.facts.copied_models.add(value.site)
-        return replace(value, site=node)
+        copy = replace(value, site=node)
+        if isinstance(value, Made):
+            for key, values in self.machine.held_by(value):
+                self.machine.write_heap(copy, key, values)
+        return copy
 
     def make(self, role: Role, name: str, node: ast.Call, args: Arguments) -> Values:
         value = Made(role, node, name)
@@ -81,6 +86,8 @@ class Library(Builtins, Tensors, Objects, Starting, Apex):
             self.note_optimized(value, args)
         if role is Role.MODEL:
             self._note_parts(value, args)
+            if name in STACKS:
+                self.calls.note_stacked(value, args.positional)
         if role in {Role.CRITERION, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER, Role.METRIC_SCHEDULER}:
             for i, values in enumerate(args.positional):
                 self.machine.write_heap(value, f"argument {i}", values)

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.stacks import STACKS
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -22,6 +23,9 @@ from accel_migrate.facts.values import (
 if TYPE_CHECKING:
     from accel_migrate.facts.calls import Arguments
     from accel_migrate.facts.machine import Frame
+
+
+HOOKS = {"register_forward_hook", "register_forward_pre_hook"}
 
 
 class Objects:
@@ -78,6 +82,11 @@ class Objects:
                     self.machine.run_function(value.node, value.scope, self.machine.function_env(value.node, [], {}, None), None)  # type: ignore[arg-type]
 
     def _model_method(self, value: Made | Instance, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        if name in HOOKS:
+            self.calls.note_hook(args.get(0, "hook"), before="pre" in name)
+            return UNKNOWN
+        if name in {"append", "insert", "extend", "add_module"} and isinstance(value, Made) and value.detail in STACKS:
+            self.calls.note_stacked(value, [frozenset().union(*args.positional)])
         if name in {"parameters", "named_parameters"}:
             return frozenset({Made(Role.PARAMETERS, value.site, "parameters")})
         if name in {"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "requires_grad_", "apply", "module", "type"}:

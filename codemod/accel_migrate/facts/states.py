@@ -92,9 +92,7 @@ class States:
     def _parts(self, value: ast.expr, frame: Frame) -> list[ast.expr]:
         """The operands in `value` to make global; `value` itself where its own figure can be."""
         if isinstance(value, ast.BinOp):
-            local = [side for side in (value.left, value.right) if locals_of(self.facts.of(side))]
-            linear = isinstance(value.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Mod)
-            return local if linear and (len(local) == 1 or isinstance(value.op, ast.Add | ast.Sub)) else [value]
+            return self._factors(value, frame)
         if isinstance(value, ast.UnaryOp):
             return [value.operand]
         if isinstance(value, ast.Call) and len(value.args) == 1 and self.facts.external.get(value) in catalog.PARAMETER_MAKERS:
@@ -105,6 +103,27 @@ class States:
         if self._is_choice(value):
             return [argument for argument in value.args if locals_of(self.facts.of(argument))]  # type: ignore[attr-defined]
         return [value]
+
+    def _factors(self, value: ast.BinOp, frame: Frame) -> list[ast.expr]:
+        """The operands of `value` that are made global, each by itself; `value` where one reduction of the whole does."""
+        local = [side for side in (value.left, value.right) if locals_of(self.facts.of(side))]
+        rows = Spread.SHARD in ops.spreads(self.facts.of(value))
+        if isinstance(value.op, ast.Pow):
+            return [value.left] if local == [value.left] and not rows else [value]
+        if not isinstance(value.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Mod):
+            return [value]
+        if len(local) == 1 or isinstance(value.op, ast.Add | ast.Sub):
+            return local
+        apart = Spread.MIXED in ops.spreads(self.facts.of(value)) or any(self._counts_more(side, frame) for side in local)
+        return local if apart and not rows else [value]
+
+    def _counts_more(self, side: ast.expr, frame: Frame) -> bool:
+        """Whether `side` is a number of rows of this batch and of others: `count + len(x)`, or a variable with that."""
+        if ops.spreads(self.facts.of(side)) != {Spread.COUNT}:
+            return False
+        if isinstance(side, ast.Name):
+            return self._parts(side, frame) != [side]
+        return isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub)
 
     def _is_choice(self, value: ast.expr) -> bool:
         return isinstance(value, ast.Call) and self.facts.external.get(value) in {"min", "max"} and ops.spreads(self.facts.of(value)) == {Spread.COUNT}

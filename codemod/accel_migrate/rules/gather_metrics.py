@@ -131,6 +131,8 @@ def _is_joined_later(context: Context, call: ast.Call) -> bool:
 
 # -- single values -----------------------------------------------------------------------------------
 def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, taken: dict[tuple[int, str], str]) -> Iterator[Edit | Finding]:
+    if context.in_model(conversion.value) and _is_logged(context, conversion):
+        conversion = replace(conversion, how="state")
     if context.in_model(conversion.value) and conversion.how not in {"keep", *OUTLIVING}:
         if getattr(context.facts.function(conversion.value), "name", "") != "forward" and conversion.how != "test":
             yield _no_formula(context, conversion)
@@ -142,7 +144,8 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
     if operand is not None:
         if (id(operand), "") not in taken:
             taken[id(operand), ""] = ""
-            yield from _convert(context, replace(conversion, value=operand, values=context.facts.of(operand), how="operand"), guarded, taken)
+            how = conversion.how if conversion.how in OUTLIVING else "operand"
+            yield from _convert(context, replace(conversion, value=operand, values=context.facts.of(operand), how=how), guarded, taken)
         return
     if spread is Spread.SHARD:
         whole = _rows_first(context, _unsliced(context, conversion.value))
@@ -185,6 +188,18 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
     else:
         yield from _hoist(context, conversion.value, template, parts, guarded, taken)
+
+
+def _is_logged(context: Context, conversion: Conversion) -> bool:
+    """Whether a number goes into an attribute of the model: `self.norms.append(x.norm().item())`, `self.last = entropy.item()`."""
+    node: ast.AST = conversion.value
+    parent = context.facts.parents[node]
+    while isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Call) and (parent.func is node or not isinstance(parent.func, ast.Attribute))):
+        node, parent = parent, context.facts.parents[parent]
+    if conversion.how == "item" and isinstance(parent, ast.Assign):
+        return all(isinstance(target, ast.Attribute) for target in parent.targets)
+    kept = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "append"
+    return kept and isinstance(parent.func.value, ast.Attribute) and not any(v.grad and conversion.how != "item" for v in context.locals(conversion.value))  # type: ignore[attr-defined]
 
 
 def _by_terms(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None) -> Iterator[Edit | Finding]:
