@@ -23,6 +23,7 @@ from accel_migrate.edits import (
 )
 from accel_migrate.facts.classes import ancestry, find_method
 from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.givers import fills_default, givers, handed_on, why_not_all_known
 from accel_migrate.facts.home import Home
 from accel_migrate.facts.models import enclosing_model
 from accel_migrate.facts.scopes import Scope
@@ -33,7 +34,7 @@ NAME = "accelerator"
 
 
 class Unreachable(Exception):
-    """The accelerator cannot be passed to where it is needed."""
+    """The accelerator cannot be passed to where it is needed; its text says why."""
 
 
 @dataclass(eq=False)
@@ -49,7 +50,8 @@ class Access:
     uses: list[ast.AST] = field(default_factory=list)
     """Places in the home's own function at which the accelerator is read."""
     imports: set[Scope] = field(default_factory=set)
-    failed: set[ast.AST] = field(default_factory=set)
+    failed: dict[ast.AST, str] = field(default_factory=dict)
+    """Functions that cannot get it -> why."""
 
     def __call__(self, node: ast.AST) -> str:
         """The accelerator as it is called at `node`.
@@ -60,7 +62,7 @@ class Access:
         facts, home = self.facts, self.home
         scope = self._function_scope(facts.scope(node))
         if enclosing_model(facts, node) is not None and not self._sees_home(scope):
-            raise Unreachable
+            raise Unreachable("models and losses are not given it")
         if home.attribute:
             owner = home.scope.enclosing_class
             self._use(node, scope)
@@ -78,7 +80,7 @@ class Access:
 
     def is_at_hand(self, node: ast.AST) -> bool:
         """Whether the accelerator can be read at `node` without passing it to one more function."""
-        before = (dict(self.parameters), set(self.holders), list(self.uses), set(self.imports), set(self.failed))
+        before = (dict(self.parameters), set(self.holders), list(self.uses), set(self.imports), dict(self.failed))
         try:
             self(node)
         except Unreachable:
@@ -93,7 +95,7 @@ class Access:
         if scope is not self.home.scope:
             return
         if (node.lineno, node.col_offset) < self.home.earliest:  # type: ignore[attr-defined]
-            raise Unreachable
+            raise Unreachable(f"it cannot be made before line {self.home.earliest[0]}")
         self.uses.append(node)
 
     def _sees_home(self, scope: Scope) -> bool:
@@ -119,14 +121,16 @@ class Access:
     def _self_name(self, scope: Scope) -> str:
         args = scope.node.args.args  # type: ignore[attr-defined]
         if not args or any(ast.unparse(d) in {"staticmethod", "classmethod"} for d in scope.node.decorator_list):  # type: ignore[attr-defined]
-            raise Unreachable
+            raise Unreachable(f"`{scope.node.name}` has no `self`")  # type: ignore[attr-defined]
         return args[0].arg
 
     # -- passing it on --------------------------------------------------------------------------
     def _passed(self, scope: Scope) -> str:
         node = scope.node
-        if not isinstance(node, ast.FunctionDef) or node in self.failed:
-            raise Unreachable
+        if not isinstance(node, ast.FunctionDef):
+            raise Unreachable("it is made elsewhere, and only functions can be given it")
+        if node in self.failed:
+            raise Unreachable(self.failed[node])
         outer = scope.parent
         if outer is not None and isinstance(outer.node, ast.FunctionDef):
             return self._passed_outer(outer)
@@ -143,8 +147,10 @@ class Access:
     def _held(self, scope: Scope, cls: ast.ClassDef) -> str:
         """Methods read `self.accelerator`, which `__init__` takes as a parameter."""
         init = find_method(self.facts, cls, "__init__")
-        if init is None or not isinstance(init, ast.FunctionDef) or not self.facts.callers.get(init):
-            raise Unreachable
+        if not isinstance(init, ast.FunctionDef):
+            raise Unreachable(f"`{cls.name}` has no `__init__` that could take it")
+        if not self.facts.callers.get(init):
+            raise Unreachable(f"nothing is seen to make a `{cls.name}`")
         if scope.node is not init:
             name = self._self_name(scope)
             self._add_parameter(init)
@@ -158,25 +164,24 @@ class Access:
     def _add_parameter(self, node: ast.FunctionDef) -> None:
         if node in self.parameters:
             return
-        facts = self.facts
-        callers = facts.callers.get(node, {})
-        if not callers or node in facts.called_back or node.args.vararg is not None:
-            self.failed.add(node)
-            raise Unreachable
+        problem = why_not_all_known(self.facts, node)
+        if problem:
+            self.failed[node] = problem
+            raise Unreachable(problem)
         self.parameters[node] = self._device_parameter(node)
         try:
-            for call in callers:
-                if any(isinstance(a, ast.Starred) for a in call.args):
-                    raise Unreachable
+            for call in givers(self.facts, node):
                 self(call)
-        except Unreachable:
+        except Unreachable as unreachable:
             del self.parameters[node]
-            self.failed.add(node)
+            self.failed[node] = str(unreachable)
             raise
 
     def _device_parameter(self, node: ast.FunctionDef) -> ast.arg | None:
         """The parameter that only ever receives the device, by position or name."""
         facts = self.facts
+        if any(handed_on(facts, call) for call in facts.callers.get(node, {})):
+            return None
         for index, arg in enumerate(node.args.args):
             given = [self.argument(call, node, index) for call in facts.callers.get(node, {})]
             if given and all(g is not None and facts.has_role(g, Role.DEVICE) for g in given) and node not in self.holders:
@@ -206,15 +211,17 @@ class Access:
     def _parameter_edits(self, function: ast.FunctionDef, device: ast.arg | None) -> Iterator[Edit]:
         facts, source = self.facts, self.facts.source(function)
         why = f"`{function.name}` uses the accelerator"
+        calls = list(givers(facts, function))
         if device is None:
-            yield AddParameter(source=source, rule=RULE, why=why, node=function, name=NAME)
+            last = any(call not in facts.callers[function] or fills_default(facts, function, call) for call in calls)
+            yield AddParameter(source=source, rule=RULE, why=why, node=function, name=NAME, default="None" if last else None)
         else:
             yield RenameParameter(source=source, rule=RULE, why=why, parameter=device, name=NAME)
-        for call in facts.callers[function]:
+        for call in calls:
             text = self(call)
             given = self.argument(call, function, function.args.args.index(device)) if device is not None else None
             if given is None:
-                has_keywords = bool(call.keywords) or bool(function.args.defaults)
+                has_keywords = bool(call.keywords) or bool(function.args.defaults) or call not in facts.callers[function]
                 yield AddArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, value=text, keyword=NAME if has_keywords else None)
             elif any(k.value is given for k in call.keywords):
                 yield RemoveArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, argument=given)

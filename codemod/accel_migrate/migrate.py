@@ -54,7 +54,7 @@ def _ruled(project: Project, facts: Facts, options: Options) -> Result:
         return Result(project, "refused", "no optimizer or model found: nothing says what is trained", explanation=explain(facts))
     unreached = _unreached(plan)
     if unreached is not None:
-        reason = f"the accelerator cannot be passed to {unreached.source.where(line_of(unreached))}: the callers of that function are not all known"
+        reason = unreached.message.replace("to here", f"to {unreached.source.where(line_of(unreached))}", 1)
         return Result(project, "refused", reason, findings=[f for f in plan.findings if f.rule == "out-of-reach"], explanation=explain(facts))
     changes = [FileChange(source, after, edits) for source, edits, after in _rewritten(plan)]
     status = "changed" if changes else "unchanged"

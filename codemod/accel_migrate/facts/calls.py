@@ -105,12 +105,20 @@ class Calls(Stacks):
         positional, nodes = [], []
         for arg in node.args:
             values = self.evaluator.eval(arg, frame)
+            handed_on = _gathered(arg, "*", frame) if isinstance(arg, ast.Starred) else {}
+            if handed_on:
+                positional.extend(handed_on.values())
+                nodes.extend([arg] * len(handed_on))
+                continue
             positional.append(self.evaluator.iterate(values, frame) if isinstance(arg, ast.Starred) else values)
             nodes.append(arg)
         keywords, keyword_nodes = {}, {}
         for keyword in node.keywords:
             values = self.evaluator.eval(keyword.value, frame)
-            if keyword.arg is None:
+            if keyword.arg is None and (handed_on := _gathered(keyword.value, "**", frame)):
+                keywords.update(handed_on)
+                keyword_nodes.update(dict.fromkeys(handed_on, keyword.value))
+            elif keyword.arg is None:
                 positional.append(self._spread_of_mapping(values))
                 nodes.append(keyword.value)
             else:
@@ -331,3 +339,10 @@ class Calls(Stacks):
 
 def _with_grad(value: Value) -> Value:
     return replace(value, grad=True, host=False) if isinstance(value, Local) else value
+
+
+def _gathered(node: ast.expr, stars: str, frame: Frame) -> dict[str, Values]:
+    """What the function was given for its parameter `*args` or `**kwargs`, where `node` hands all of it on."""
+    name = node.value if isinstance(node, ast.Starred) else node
+    start = f"{stars}{name.id} " if isinstance(name, ast.Name) else "?"
+    return {key.removeprefix(start): values for key, values in frame.env.items() if key.startswith(start)}

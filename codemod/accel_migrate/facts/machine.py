@@ -436,11 +436,13 @@ class Machine:
         env.update(zip(names, given, strict=False))
         if a.vararg is not None and len(given) > len(names):
             env[a.vararg.arg] = frozenset().union(*given[len(names) :])
+            env.update({f"*{a.vararg.arg} {i}": values for i, values in enumerate(given[len(names) :])})
         for name, values in keywords.items():
             if name in env:
                 env[name] = values
             elif a.kwarg is not None:
                 env[a.kwarg.arg] = env[a.kwarg.arg] | values
+                env[f"**{a.kwarg.arg} {name}"] = values
         return env
 
 

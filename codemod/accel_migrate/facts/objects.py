@@ -56,7 +56,7 @@ class Objects:
         if role is Role.OPTIMIZER and name == "step":
             self.run_closures(args)
         if isinstance(value, Made) and value.detail == "super":
-            return self._super_method(name, args, frame)
+            return self._super_method(name, node, args, frame)
         if isinstance(value, Made) and value.role is Role.OBJECT and value.detail.startswith("iter:") and name in {"next", "__next__"}:
             return self.evaluator.iterate(frozenset({value}), frame)
         if isinstance(value, Made) and role is Role.OBJECT and not value.detail:
@@ -100,7 +100,7 @@ class Objects:
             return self.calls.model_output(args)
         return UNKNOWN
 
-    def _super_method(self, name: str, args: Arguments, frame: Frame) -> Values:
+    def _super_method(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         cls = frame.scope.enclosing_class
         if cls is None or not isinstance(cls.node, ast.ClassDef):
             return UNKNOWN
@@ -109,6 +109,8 @@ class Objects:
         for base in self.facts.bases.get(cls.node, ()):
             method = find_method(self.facts, base, name) if isinstance(base, ast.ClassDef) else None
             if method is not None:
+                self.facts.callers[method][node] = frame.scope
+                self.facts.callees[node].add(method)
                 receiver = frozenset({frame.receiver}) if frame.receiver is not None else UNKNOWN
                 env = self.machine.function_env(method, args.positional, args.keywords, receiver)
                 return self.machine.run_function(method, self.facts.scopes[method], env, frame.receiver)

@@ -132,9 +132,17 @@ def _uncalled(context: Context, call: ast.Call) -> Finding:
     )  # fmt: skip
 
 
+def _obstacle(context: Context, node: ast.AST) -> str:
+    try:
+        context.accelerator(node)
+    except Unreachable as problem:
+        return str(problem)
+    return "the callers of this function are not all known"
+
+
 def out_of_reach(context: Context, node: ast.AST) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule="out-of-reach", severity=Severity.ERROR,
-        message="the accelerator cannot be passed to here: the callers of this function are not all known",
+        message=f"the accelerator cannot be passed to here: {_obstacle(context, node)}",
         advice="give this function (or its class) an `accelerator` argument and use it here",
     )  # fmt: skip
