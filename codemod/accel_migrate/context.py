@@ -10,10 +10,13 @@ from accel_migrate.access import Access, Unreachable
 from accel_migrate.dialects import ACCELERATOR, Dialect
 from accel_migrate.edits import AddImport, Edit, Inner, ReplaceExpression
 from accel_migrate.facts.accelerated import has_method
+from accel_migrate.facts.device import DeviceChoice
+from accel_migrate.facts.device_text import comes_from, is_numbered, text_choices
 from accel_migrate.facts.distributed import is_distributed
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
 from accel_migrate.facts.models import enclosing_model
+from accel_migrate.facts.row_loops import RowLoops
 from accel_migrate.facts.unused import unused_functions
 from accel_migrate.facts.values import Local, Role, Spread
 from accel_migrate.notebook.launch import Launch
@@ -46,7 +49,10 @@ class Context:
         if self.home.existing and has_method(self.facts, "prepare"):
             self.left_out |= {Role.MODEL, Role.OPTIMIZER, Role.LOADER}  # the script prepares what it wants
         self.trained = self.facts.trained_models()
+        self.device_texts = text_choices(self.facts, self.home.choices)
+        """Choices of a device whose name, and not a `torch.device`, is needed."""
         self.unused = unused_functions(self.facts, self.home.scope)
+        self.row_loops = RowLoops(self.facts)
         self.settings: dict[str, str] = {}
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
         self.needs: list[ast.expr] = []
@@ -111,6 +117,17 @@ class Context:
                 raise
             bare = template.replace(f"{ACCELERATOR}.", "")
             return bare, [AddImport(source=self.source(node), rule=rule, module=self.dialect.module, names=(bare.partition("(")[0],))]
+
+    def device_of(self, accelerator: str, choice: DeviceChoice) -> str:
+        """What stands for the device of `choice`: the accelerator's, or its name where that is needed."""
+        if choice not in self.device_texts:
+            return f"{accelerator}.device"
+        return f"str({accelerator}.device)" if is_numbered(choice) else f"{accelerator}.device.type"
+
+    def device_at(self, accelerator: str, node: ast.AST) -> str:
+        """What stands for `node`, which reads a chosen device."""
+        texts = [choice for choice in self.device_texts if comes_from(self.facts, node, choice)]
+        return self.device_of(accelerator, texts[0]) if texts else f"{accelerator}.device"
 
     def replace(self, rule: str, node: ast.expr, template: str, why: str = "", **parts: ast.AST | Inner) -> ReplaceExpression:
         return ReplaceExpression(source=self.source(node), rule=rule, why=why, node=node, template=template, parts=parts)

@@ -6,6 +6,7 @@
 | class_trainer_and_helpers | everything on `self`, a helper that moves batches, a per-epoch scheduler |
 | custom_train_method | training through a method of the model, which draws noise for each sample |
 | dataparallel_leftover | `nn.DataParallel` and `.module` go, the keys stay |
+| device_name | a device that is used as a string stays one |
 | effective_batch_and_lr | the global batch stays, so the steps and `step * BATCH_SIZE` stay right |
 | ema_by_name | an average by parameter name finds its names |
 | manual_modulo_accumulation | two of ten batches are left over in each epoch, and never stepped on at its end |

@@ -103,7 +103,7 @@ def _terms(facts: Facts, test: ast.expr, scope: Scope, seen: set[str]) -> list[s
     """The user's own conditions in `test`, each as the condition for staying on the CPU."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return [term for value in test.values for term in _terms(facts, value, scope, seen)]
-    if asks_for_devices(facts, test):
+    if asks_for_devices(facts, test) or _asks_a_device(facts, test):
         return []
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return [ast.unparse(test.operand)]
@@ -120,6 +120,11 @@ def asks_for_devices(facts: Facts, test: ast.expr) -> bool:
     if isinstance(test, ast.Compare):
         return asks_for_devices(facts, test.left)
     return isinstance(test, ast.Call) and (facts.external.get(test, "") or ast.unparse(test.func)) in catalog.AVAILABILITY
+
+
+def _asks_a_device(facts: Facts, test: ast.expr) -> bool:
+    """Whether `test` only asks what another device is, as in `"cuda" in device`."""
+    return any(isinstance(n, ast.Name | ast.Attribute) and facts.has_role(n, Role.DEVICE) for n in ast.walk(test))
 
 
 def _mentions_availability(facts: Facts, value: ast.expr) -> bool:

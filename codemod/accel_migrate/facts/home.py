@@ -39,6 +39,11 @@ class Home:
     """Line and column before which it cannot be made, because what `cpu` reads is not there yet."""
 
     @property
+    def choices(self) -> list[DeviceChoice]:
+        """All choices of a device that the accelerator takes over."""
+        return [*([self.device] if self.device is not None else []), *self.others]
+
+    @property
     def source(self) -> Source:
         return self.scope.source
 

@@ -1,7 +1,7 @@
 """The accelerator is made where the device was chosen, and passed to where it is needed.
 
 `device = torch.device(...)` becomes the accelerator. A device variable whose uses all vanish goes; otherwise it reads
-`accelerator.device`.
+`accelerator.device`, or that device's name where the script needs a string.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _renamed_parameters(context: Context, plan: Plan) -> Iterator[Edit]:
             continue
         for node in ast.walk(function):
             if isinstance(node, ast.Name) and node.id == device.arg and isinstance(node.ctx, ast.Load) and not plan.is_removed(node):
-                yield context.replace(ID, node, f"{NAME}.device", WHY)
+                yield context.replace(ID, node, context.device_at(NAME, node), WHY)
 
 
 def _create(context: Context, plan: Plan) -> Iterator[Edit]:
@@ -196,9 +196,9 @@ def _device_text(context: Context, plan: Plan, choice: DeviceChoice, name: str) 
     if not uses:
         return None
     if len(uses) == 1 and len(here) == 1:
-        plan.add(ReplaceExpression(source=context.source(here[0]), rule=ID, why=WHY, node=here[0], template=f"{name}.device"))
+        plan.add(ReplaceExpression(source=context.source(here[0]), rule=ID, why=WHY, node=here[0], template=context.device_of(name, choice)))
         return None
-    return f"{ast.unparse(choice.target)} = {name}.device"
+    return f"{ast.unparse(choice.target)} = {context.device_of(name, choice)}"
 
 
 def _device_line(context: Context, plan: Plan, choice: DeviceChoice, keep: bool) -> Iterator[Edit]:

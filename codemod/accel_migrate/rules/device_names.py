@@ -1,6 +1,7 @@
 """A device that was a string is compared by its type: `device == "cuda"` becomes `device.type == "cuda"`.
 
-The accelerator's device is a `torch.device`, which equals no string.
+The accelerator's device is a `torch.device`, which equals no string. Where a script uses the string in other ways too,
+rule accelerator keeps it a string (`accelerator.device.type`), and only names like `cuda:0` are compared otherwise.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner
-from accel_migrate.facts.values import Literal, Role
+from accel_migrate.facts.device_text import comes_from, is_compared_by_type
 
 ID = "device-names"
 TITLE = "Compare devices by their type"
@@ -18,24 +19,21 @@ WHY = "the accelerator's device is no string"
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
-    if context.home.device is None:
-        return
     for _, node in context.facts.nodes(ast.Compare):
         assert isinstance(node, ast.Compare)
-        operands = [node.left, *node.comparators]
-        devices = [o for o in operands if isinstance(o, ast.Name | ast.Attribute) and _is_string_device(context, o)]
-        names = [o for o in operands if isinstance(o, ast.Constant) and isinstance(o.value, str)]
-        if len(devices) == 1 and len(names) == 1:
-            yield context.replace(ID, devices[0], "{x}.type", WHY, x=Inner(devices[0]))
-            if ":" in names[0].value:
-                yield context.replace(ID, names[0], repr(names[0].value.split(":")[0]).replace("'", '"'), WHY)
+        for operand in (node.left, *node.comparators):
+            if isinstance(operand, ast.Name | ast.Attribute):
+                yield from _by_type(context, operand)
 
 
-def _is_string_device(context: Context, node: ast.expr) -> bool:
-    """Whether `node` reads the variable in which the script keeps its chosen device, as a string."""
-    choice = context.home.device
-    if choice is None or not context.facts.has_role(node, Role.DEVICE):
-        return False
-    return any(isinstance(v, Literal) and isinstance(v.value, str) for v in context.facts.of(node)) and ast.unparse(node).split(".")[-1] == ast.unparse(
-        choice.target
-    ).split(".")[-1]
+def _by_type(context: Context, device: ast.expr) -> Iterator[Edit]:
+    name = is_compared_by_type(context.facts, device, context.home.choices)
+    if name is None:
+        return
+    numbered = ":" in name.value
+    if not any(comes_from(context.facts, device, choice) for choice in context.device_texts):
+        yield context.replace(ID, device, "{x}.type", WHY, x=Inner(device))
+    elif numbered:
+        yield context.replace(ID, device, '{x}.split(":")[0]', WHY, x=Inner(device))
+    if numbered:
+        yield context.replace(ID, name, repr(name.value.split(":")[0]).replace("'", '"'), WHY)

@@ -85,7 +85,7 @@ def _device_reads(context: Context, launch: Launch, choice: DeviceChoice, plan: 
             continue
         if launch.runs(facts, node) and context.accelerator.is_at_hand(node):
             if not plan.is_removed(node):
-                yield context.replace(ID, node, context.say("@accelerator@.device", node), WHY)
+                yield context.replace(ID, node, context.say(context.device_of("@accelerator@", choice), node), WHY)
         else:
             read_outside = True
     if not read_outside:
