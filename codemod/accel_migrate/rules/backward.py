@@ -15,6 +15,7 @@ from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.elsewhere import NotThere, written_at
 from accel_migrate.facts.accumulation import accumulation_window
 from accel_migrate.facts.facts import Backward
+from accel_migrate.facts.mixing import origin_of_mixture
 from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.rules._terms import backward_lines
 
@@ -114,12 +115,19 @@ def _unknown(context: Context, node: ast.AST, loss: ast.expr) -> Finding:
     )  # fmt: skip
 
 
+def _origin(context: Context, loss: ast.expr) -> str:
+    """The expression that mixes them, where it is not the loss as it stands."""
+    origin = origin_of_mixture(context.facts, loss)
+    return "" if isinstance(origin, ast.Name) else f" by `{ast.unparse(origin)[:60]}` ({context.source(origin).where(origin.lineno)})"
+
+
 def _mixed(context: Context, node: ast.AST, loss: ast.expr) -> Finding:
     lines = backward_lines(context, loss, weight_template)
     each = "call accelerator.backward on each term with its own reduction= or weight=, all but the last with sync=False and retain_graph=True"
     return Finding(
         source=context.source(node), node=node, rule="mixed-reduction", severity=Severity.WARNING,
-        message="this loss mixes reductions (sums with means, means over different denominators, a root of a mean): no single weight makes it global",
+        message=f"this loss mixes reductions (sums with means, means over different denominators, a root of a mean){_origin(context, loss)}: "
+        "no single weight makes it global",
         advice=each if lines is None else f"write {lines}",
     )  # fmt: skip
 
