@@ -65,6 +65,8 @@ class Builtins:
 
     def f_float(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         values = args.get(0, "")
+        if ops.spreads(values) == {Spread.SUM} and self.evaluator.is_size(node):
+            return ops.without_grad(frozenset(locals_of(values)))  # as many as this process has
         if ops.spreads(values) - {Spread.COUNT}:
             self.evaluator.convert(node.args[0], values, frame, "item")
             return UNKNOWN

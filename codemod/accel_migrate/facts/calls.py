@@ -229,7 +229,8 @@ class Calls(Stacks):
             self.note_forward(target, node, args, frame)
             if self.stacked(target):
                 return self.run_stack(target, node, args, frame)
-            return self.model_output(args, tensor=catalog.returns_tensor(target.detail))
+            output = self.model_output(args, tensor=catalog.returns_tensor(target.detail))
+            return self.recurrent_output(target, node, output) if target.detail in catalog.RECURRENT and output else output
         if target.role is Role.CRITERION:
             return self.library.criterion(target, node, args, frame)
         if target.detail == "partial":
@@ -280,6 +281,19 @@ class Calls(Stacks):
             return UNKNOWN
         inputs = ops.local(Spread.SHARD, *(self.evaluator._deep(v) for v in args.all()))
         return frozenset(replace(v, grad=not self.machine.no_grad, output=not tensor) for v in locals_of(inputs))
+
+    def recurrent_output(self, layer: Made, node: ast.Call, output: Values) -> Values:
+        """The outputs of a recurrent layer, and its state: layers first, then the rows."""
+        box = self.evaluator.box(node)
+        self.machine.write_heap(box, 0, frozenset(replace(v, output=False) for v in locals_of(output)))
+        state = frozenset(replace(v, output=False, axis=1, rank=3) for v in locals_of(output))
+        if layer.detail.endswith("LSTM"):
+            pair = Box(layer.site, box.loop, box.rows)
+            for i in range(2):
+                self.machine.write_heap(pair, i, state)
+            state = frozenset({pair})
+        self.machine.write_heap(box, 1, state)
+        return frozenset({box})
 
     def unknown(self, node: ast.Call, args: Arguments) -> Values:
         """A call of something unknown: rows in, rows out; otherwise an object whose attributes are followed."""

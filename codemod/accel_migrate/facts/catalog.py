@@ -118,7 +118,7 @@ SCALAR_PRODUCTS = {"dot", "inner", "vdot"}
 TENSOR_PRODUCTS = {f"{package}.{name}" for package in ("torch", "torch.linalg", "numpy") for name in {*PRODUCTS, *SCALAR_PRODUCTS}}
 ROW_COUPLING = {"cdist", "corrcoef", "cov", "pairwise_distance"}
 
-IN_PLACE_AT = {"index_add_", "index_copy_", "scatter_add_", "scatter_"}
+IN_PLACE_AT = {"index_add_", "index_copy_", "index_put_", "scatter_add_", "scatter_"}
 """Methods that write rows to given places."""
 IN_PLACE = {
     "add_", "addcdiv_", "addcmul_", "clamp_", "copy_", "div_", "fill_", "lerp_", "mul_", "sub_", "zero_", *IN_PLACE_AT,
@@ -154,6 +154,10 @@ ANY_MEMBER = "*"
 
 
 RETURN_TUPLES = {"LSTM", "GRU", "RNN", "LSTMCell", "MultiheadAttention", "AdaptiveLogSoftmaxWithLoss"}
+
+
+RECURRENT = {f"torch.nn.{name}" for name in ("LSTM", "GRU", "RNN")}
+"""Layers that return their outputs and their state."""
 
 
 def returns_tensor(name: str) -> bool:

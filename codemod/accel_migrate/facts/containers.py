@@ -88,15 +88,17 @@ class Containers:
         base = self.eval(node.value, frame)
         if isinstance(node.slice, ast.Slice):
             self.on_other(node.slice, frame)  # type: ignore[arg-type]
+            self.bound_by_rows(node, base, frame)
             picked = self.picked_by_hand(node, base, UNKNOWN, frame)
             if picked is not None:
                 return picked
             return frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE))
         key = self.key(node.slice, frame)
+        self.bound_by_rows(node, base, frame)
         picked = self.picked_by_hand(node, base, self.facts.of(node.slice), frame)
         if picked is not None:
             return picked
-        found = self.element(base, key, frame)
+        found = ops.picked(self.element(base, key, frame), base, node.slice)
         if isinstance(node.slice, ast.Tuple) or (isinstance(node.slice, ast.Constant) and node.slice.value is None):
             found = ops.indexed(found, node.slice)
         return ops.chosen(found, self.facts.of(node.slice), node.slice)

@@ -15,6 +15,7 @@ from accel_migrate.facts.containers import Containers
 from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.kept import Kept
 from accel_migrate.facts.members import Members
+from accel_migrate.facts.sizes import Sizes
 from accel_migrate.facts.states import States
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand):
+class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand, Sizes):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:
@@ -111,7 +112,9 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
             if Spread.SHARD in ops.spreads(rows) and ops.statistic(values):
                 self.convert(figure, values, frame, "statistic")  # `(x - x.mean(0)) / x.std(0)`: each row meets all of them
         objects = frozenset(v for v in left | right if isinstance(v, Made | Box) and not self._is_device(v))
-        return ops.combine(node.op, left, right, node.right) | (objects if isinstance(node.op, ast.Add) else UNKNOWN)
+        figure, other, operand = (left, right, node.left) if ops.spreads(left) else (right, left, node.right)
+        result = ops.made_of(ops.combine(node.op, left, right, node.right), [figure, other], operand)  # `1 / counts`, `loss**2`
+        return result | (objects if isinstance(node.op, ast.Add) else UNKNOWN)
 
     def _is_device(self, value: Value) -> bool:
         return isinstance(value, Made) and value.role is Role.DEVICE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.apex import Apex
+from accel_migrate.facts.bins import Bins
 from accel_migrate.facts.builtins import Builtins
 from accel_migrate.facts.objects import Objects
 from accel_migrate.facts.stacks import STACKS
@@ -20,6 +21,7 @@ from accel_migrate.facts.values import (
     Instance,
     Made,
     Role,
+    Spread,
     Value,
     Values,
 )
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame
 
 
-class Library(Builtins, Tensors, Objects, Starting, Apex):
+class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
     """Effects of library calls, by full name."""
 
     def __init__(self, calls: Calls) -> None:
@@ -63,11 +65,20 @@ class Library(Builtins, Tensors, Objects, Starting, Apex):
             return self.f_float(name, node, args, frame)
         if last in catalog.REDUCED_LOSSES and name.startswith("torch."):
             return self.loss(name, node, args, frame)
+        if name.startswith("sklearn.metrics.") and self.calls.takes_shard(args):
+            return self._scored(args, frame)
         if name.startswith(("torch.", "numpy.", "sklearn.", "torchmetrics.")) or name in {"sum", "abs", "max", "min", "round"}:
             return self.tensor_function(name, last, node, args, frame)
         if name == "torch.autograd.grad":
             return UNKNOWN
         return self.calls.unknown(node, args)
+
+    def _scored(self, args: Arguments, frame: Frame) -> Values:
+        """A score of rows, made by scikit-learn: it is given those of all processes."""
+        for values, node in [*zip(args.positional, args.nodes, strict=True), *((args.keywords[k], n) for k, n in args.keyword_nodes.items())]:
+            if Spread.SHARD in ops.spreads(values):
+                self.evaluator.convert(node, values, frame, "array")
+        return UNKNOWN
 
     def copied(self, value: Value, node: ast.Call) -> Value:
         """A copy of a model is a model of its own, trained only if an optimizer gets its parameters too."""

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from accel_migrate.facts import axes, catalog
-from accel_migrate.facts.values import UNKNOWN, Local, Spread, Values, locals_of
+from accel_migrate.facts.values import UNKNOWN, Local, Spread, Values, locals_of, spread_of
 
 S = Spread
 ARITHMETIC: dict[str, ast.operator] = {"mul": ast.Mult(), "div": ast.Div(), "add": ast.Add(), "sub": ast.Sub()}
@@ -150,6 +150,12 @@ def curved(*inputs: Values) -> Values:
     return local(S.MIXED, *inputs) if figures else without_host(inputs[0])
 
 
+def made_of(values: Values, inputs: list[Values], operand: ast.expr) -> Values:
+    """What no formula makes global, computed from `operand` alone: from the global rows or figure it is the global figure."""
+    alone = bool(locals_of(inputs[0])) and not any(map(locals_of, inputs[1:])) and spread_of(inputs[0]) is not S.MIXED
+    return frozenset(replace(v, reduced=operand) if isinstance(v, Local) and v.spread is S.MIXED and alone else v for v in values)
+
+
 def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: bool) -> Values:
     rows = rows_of(base)
     assert rows is not None
@@ -186,8 +192,24 @@ def shaped(name: str, values: Values, numbers: list[object]) -> Values:
 
 def indexed(values: Values, index: ast.expr) -> Values:
     """Rows under an index with several entries, or None."""
-    entries = [e.value if isinstance(e, ast.Constant) else e for e in (index.elts if isinstance(index, ast.Tuple) else [index])]
+    entries = [_entry(e) for e in (index.elts if isinstance(index, ast.Tuple) else [index])]
     return frozenset(axes.indexed(v, entries) if isinstance(v, Local) and v.spread is S.SHARD else v for v in values)
+
+
+def picked(values: Values, base: Values, index: ast.expr) -> Values:
+    """`state[-1]` of rows in a later dimension: `values` are its elements, in which the dimension before them is gone."""
+    at = _entry(index)
+    behind = any(v.spread is S.SHARD and v.axis > 0 and not v.batch and not v.output for v in locals_of(base))
+    if not behind or not isinstance(at, int):
+        return values
+    return frozenset(axes.indexed(v, [at]) if isinstance(v, Local) and v.spread is S.SHARD else v for v in values)
+
+
+def _entry(index: ast.expr) -> object:
+    """An entry of an index: its number, None, or the expression."""
+    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
+        return -index.operand.value if isinstance(index.operand.value, int) else index
+    return index.value if isinstance(index, ast.Constant) else index
 
 
 def product(left: Values, right: Values) -> Values:

@@ -7,6 +7,7 @@ A variable or attribute is such state where its new value is computed from its o
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
@@ -32,6 +33,8 @@ class States:
             return values
         if isinstance(target, ast.Attribute) and any(v.grad or v.spread is Spread.SHARD for v in locals_of(values)):
             return values
+        if Spread.SHARD in ops.spreads(values) and _detached(value) == ast.unparse(target):
+            return values  # `state = state.detach()`: rows that go on with those of the next batch
         self.convert_leaves(value, frame)
         return frozenset(v for v in values if not isinstance(v, Local))
 
@@ -44,7 +47,7 @@ class States:
             return False
         overwrites = func.attr in {"copy_", "fill_"}
         given = [*zip(args.nodes, args.positional, strict=True), *((args.keyword_nodes[k], v) for k, v in args.keywords.items())]
-        for argument, values in given:
+        for argument, values in [*given, *_entries(given, self.facts.of)]:
             figures = ops.spreads(values) - {Spread.ROW}
             if figures and (Spread.SHARD not in figures or func.attr in catalog.IN_PLACE_AT) and (not overwrites or self._reads(argument, root, frame)):
                 self.convert_leaves(argument, frame)
@@ -127,6 +130,22 @@ class States:
 
     def _is_choice(self, value: ast.expr) -> bool:
         return isinstance(value, ast.Call) and self.facts.external.get(value) in {"min", "max"} and ops.spreads(self.facts.of(value)) == {Spread.COUNT}
+
+
+def _detached(value: ast.expr) -> str:
+    """`h` of `h.detach()`, `h.data` and `h.detach().clone()`."""
+    while True:
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in {*catalog.DETACHING, "clone"}:
+            value = value.func.value
+        elif isinstance(value, ast.Attribute) and value.attr == "data":
+            value = value.value
+        else:
+            return ast.unparse(value)
+
+
+def _entries(given: list[tuple[ast.expr, Values]], values_of: Callable[[ast.expr], Values]) -> list[tuple[ast.expr, Values]]:
+    """The tensors of `index_put_((y, predicted), ...)`."""
+    return [(entry, values_of(entry)) for argument, _ in given if isinstance(argument, ast.Tuple) for entry in argument.elts]
 
 
 def _root(node: ast.expr) -> ast.expr:

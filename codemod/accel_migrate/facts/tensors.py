@@ -19,7 +19,6 @@ from accel_migrate.facts.values import (
     Values,
     locals_of,
     made,
-    spread_of,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +44,9 @@ class Tensors:
             return _strongest(inputs)
         if name in catalog.TENSOR_MAKERS:
             return frozenset({Local(Spread.SHARD)})
+        if last == "arange" and not shaped and "pad_packed_sequence" not in {f.rpartition(".")[2] for f in self.facts.external.values()}:
+            for bound in node.args:
+                self.evaluator.global_bound(bound, frame)  # what it is compared with is as wide as the whole batch
         if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "randperm", "tensor"}:
             return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
@@ -54,6 +56,9 @@ class Tensors:
             return ops.places(first, args.nodes[0])
         if last == "masked_select" and len(args.nodes) > 1:
             return ops.chosen(first, inputs[1], args.nodes[1])
+        counts = self.counted(last, node, args.nodes[0], first, args, 1, frame) if args.nodes else None
+        if counts is not None:
+            return counts
         if last == "einsum":
             return ops.contraction(args.literal(0, "equation"), inputs[1:])
         if name in catalog.TENSOR_PRODUCTS and len(inputs) > 1:
@@ -61,10 +66,10 @@ class Tensors:
         shard = any(Spread.SHARD in ops.spreads(v) for v in inputs)
         if shard and (Spread.SHARD in ops.spreads(first) or not locals_of(first)):
             if last in {*catalog.ROW_REDUCTIONS, *catalog.OTHER_REDUCTIONS, *catalog.SELECTIONS, *axes.SHAPING}:
-                return self.transformed(last, first, inputs, args, 1, node.args[0] if node.args else node)
+                return self.transformed(last, first, inputs[1:], args, 1, node.args[0] if node.args else node)
             return ops.local(Spread.SHARD, *inputs)
         result = frozenset(locals_of(ops.tensor_method(last, first, self.dims(args, 1), inputs[1:])))
-        return _made_of(result, [first, *inputs[1:]], node.args[0]) if node.args else result
+        return ops.made_of(result, [first, *inputs[1:]], node.args[0]) if node.args else result
 
     def _stacked(self, values: Values, args: Arguments) -> Values:
         dim = self._literal(node) if (node := args.node(1, "dim")) is not None else 0
@@ -74,6 +79,8 @@ class Tensors:
         name = func.attr
         if name in {"item", "tolist", "numpy"} and ops.spreads(base) == {Spread.ROW}:
             return base
+        if name == "item" and ops.spreads(base) == {Spread.SUM} and self.evaluator.is_size(node):
+            return ops.without_grad(base)
         if name == "item" and ops.spreads(base):
             self.evaluator.convert(func.value, base, frame, "item")
             return UNKNOWN
@@ -97,6 +104,9 @@ class Tensors:
             return ops.places(base, func.value)
         if name == "masked_select" and args.nodes:
             return ops.chosen(base, args.positional[0], args.nodes[0])
+        counts = self.counted(name, node, func.value, base, args, 0, frame) if locals_of(base) else self.added_up(name, node, args, frame)
+        if counts is not None:
+            return counts
         inputs = [self.evaluator._deep(v) for v in args.all()]
         return self.transformed(name, base, inputs, args, 0, func.value)
 
@@ -108,7 +118,7 @@ class Tensors:
             return ops.local(Spread.SUM, base, *others)
         dims = self.numbers(args, position) if name in axes.SHAPING else self.dims(args, position + axes.AFTER.get(name, 0))
         keeps = bool(args.literal(99, "keepdim") or args.literal(99, "keepdims"))
-        return _made_of(ops.tensor_method(name, base, dims, others, keeps), [base, *others], rows)
+        return ops.made_of(ops.tensor_method(name, base, dims, others, keeps), [base, *others], rows)
 
     def _asks_of_figure(self, node: ast.expr, values: Values, frame: Frame) -> bool:
         """`torch.isnan(loss)`: the processes must agree, so the question is about the global figure."""
@@ -198,12 +208,6 @@ class Tensors:
             marks = (n for n in minus if isinstance(n.operand, ast.Constant) and n.operand.value == 100)  # type: ignore[attr-defined]
             self._ignored_marks = collators or any(not any(isinstance(a, ast.Slice) for a in self.facts.ancestors(n)) for n in marks)
         return self._ignored_marks
-
-
-def _made_of(values: Values, inputs: list[Values], operand: ast.expr) -> Values:
-    """What no formula makes global, computed from `operand` alone: from the global rows or figure it is the global figure."""
-    alone = bool(locals_of(inputs[0])) and not any(map(locals_of, inputs[1:])) and spread_of(inputs[0]) is not Spread.MIXED
-    return frozenset(replace(v, reduced=operand) if isinstance(v, Local) and v.spread is Spread.MIXED and alone else v for v in values)
 
 
 def _axis(rows: Values) -> int:

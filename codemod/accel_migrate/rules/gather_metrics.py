@@ -138,6 +138,9 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
             yield _no_formula(context, conversion)
         return
     spread = spread_of(conversion.values)
+    if spread not in {Spread.COUNT, Spread.RATE, Spread.ROW} and context.row_loops.around(conversion.value) is not None:
+        yield _in_row_loop(context, conversion)
+        return
     operand = _operand(context, conversion) if spread is Spread.MIXED else None
     if operand is not None and guarded is not None and context.facts.function(operand) is not context.facts.function(conversion.value):
         operand = None  # what stands in another function cannot be made global ahead of the guard
@@ -367,4 +370,13 @@ def _no_formula(context: Context, conversion: Conversion) -> Finding:
         source=context.source(node), node=node, rule="local-figure", severity=Severity.WARNING,
         message=f"`{ast.unparse(node)[:60]}` is computed from this process's rows only",
         advice="gather what it is computed from first: accelerator.gather_for_metrics(...)",
+    )  # fmt: skip
+
+
+def _in_row_loop(context: Context, conversion: Conversion) -> Finding:
+    node = conversion.value
+    return Finding(
+        source=context.source(node), node=node, rule="row-loops", severity=Severity.ERROR,
+        message=f"`{ast.unparse(node)[:60]}` is a figure of this process's rows in a loop over them: the processes go through it different numbers of times and cannot meet there",
+        advice="gather before the loop: x = accelerator.gather_for_metrics(x), under another name if the step goes on with x; or keep one figure for each row in a tensor and gather that",
     )  # fmt: skip
