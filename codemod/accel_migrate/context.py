@@ -16,6 +16,7 @@ from accel_migrate.facts.distributed import is_distributed
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
 from accel_migrate.facts.models import enclosing_model
+from accel_migrate.facts.row_loops import RowLoops
 from accel_migrate.facts.unused import unused_functions
 from accel_migrate.facts.values import Local, Role, Spread
 from accel_migrate.notebook.launch import Launch
@@ -51,6 +52,7 @@ class Context:
         self.device_texts = text_choices(self.facts, self.home.choices)
         """Choices of a device whose name, and not a `torch.device`, is needed."""
         self.unused = unused_functions(self.facts, self.home.scope)
+        self.row_loops = RowLoops(self.facts)
         self.settings: dict[str, str] = {}
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
         self.needs: list[ast.expr] = []
