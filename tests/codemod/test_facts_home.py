@@ -6,7 +6,7 @@ import pytest
 
 from accel_migrate.facts.home import possible_homes
 from codemod.marked import START, STEP, marked_lines, script
-from codemod.memory import facts_of, migrated
+from codemod.memory import after, facts_of, migrated
 
 CHOICES = {
     "at the device": "device = torch.device('cuda')  # <-\n" + STEP,
@@ -74,3 +74,17 @@ def test_a_device_inside_a_model_is_no_home() -> None:
 def test_what_trains_nothing_has_no_home(code: str) -> None:
     bare = START.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
     assert migrated(f"{bare}\n{code}\n").status == "refused"
+
+
+PARSED = "args = argparse.ArgumentParser().parse_args()\n"
+SETTINGS = {
+    "in the function": ("import argparse\n", f"    {PARSED}", ".to(args.device)"),
+    "under another name": ("import argparse\n", f"    {PARSED}    device = args.device\n", ".to(device)"),
+    "around the function": (f"import argparse\n{PARSED}", "", ".to(args.device)"),
+}
+
+
+@pytest.mark.parametrize(("before", "device", "move"), SETTINGS.values(), ids=SETTINGS)
+def test_a_setting_to_which_the_model_is_moved_can_keep_the_script_on_the_cpu(before: str, device: str, move: str) -> None:
+    text = FUNCTION.format(before=before, device=device, mark=move)
+    assert '    accelerator = Accelerator(cpu=args.device == "cpu", split_batches=True)' in after(migrated(text)).splitlines()

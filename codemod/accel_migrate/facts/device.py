@@ -90,6 +90,25 @@ def wants_cpu(facts: Facts, choice: DeviceChoice) -> str:
     return ""
 
 
+def asked_for_cpu(facts: Facts, scope: Scope) -> str:
+    """The condition under which a script that moves models to a setting, `.to(args.device)`, stays on the CPU."""
+    for _, call in facts.nodes(ast.Call):
+        assert isinstance(call, ast.Call)
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or not facts.has_role(call.func.value, Role.MODEL):
+            continue
+        setting = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+        if isinstance(setting, ast.Name):
+            setting = _definition(facts, setting, scope) or setting
+        if facts.scope(call) is scope and isinstance(setting, ast.Attribute) and _is_parsed(facts, setting.value):
+            return f'{ast.unparse(setting)} == "cpu"'
+    return ""
+
+
+def _is_parsed(facts: Facts, node: ast.expr) -> bool:
+    """Whether `node` holds what the user gave on the command line."""
+    return any(isinstance(v, Made) and v.role is Role.NAMESPACE and not v.detail.endswith("Namespace") for v in facts.of(node))
+
+
 def _test_of(choice: DeviceChoice) -> ast.expr | None:
     if isinstance(choice.statement, ast.If):
         return choice.statement.test

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from accel_migrate.facts.accelerated import binding_of_accelerator
-from accel_migrate.facts.device import DeviceChoice, device_choices, in_model_class, wants_cpu
+from accel_migrate.facts.device import DeviceChoice, asked_for_cpu, device_choices, in_model_class, wants_cpu
 from accel_migrate.facts.distributed import is_distributed, start_of
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
@@ -112,7 +112,17 @@ def _is_known_before(scope: Scope, start: ast.stmt, text: str) -> bool:
 def _at_maker(facts: Facts, scope: Scope, choices: list[DeviceChoice]) -> Home:
     made = [b.statement for b in facts.bindings if b.scope is scope and any(facts.role(v) in {Role.MODEL, Role.OPTIMIZER} for v in b.values)]
     attribute = scope.enclosing_class is not None and getattr(scope.node, "name", "") == "__init__"
-    return Home(scope, min(made, key=lambda s: (s.lineno, s.col_offset)), None, choices, attribute)
+    home = Home(scope, min(made, key=lambda s: (s.lineno, s.col_offset)), None, choices, attribute)
+    wanted = "" if choices else asked_for_cpu(facts, scope)
+    home.cpu = wanted if wanted and (_is_from_outside(scope, wanted) or _is_known_before(scope, home.anchor, wanted)) else ""
+    home.earliest = _earliest(home)
+    return home
+
+
+def _is_from_outside(scope: Scope, text: str) -> bool:
+    """Whether the names in `text` belong to the scopes around `scope`."""
+    owners = [scope.owner(n.id) for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)]
+    return all(owner is not None and owner is not scope for owner in owners)
 
 
 def _callers(facts: Facts, scopes: list[Scope]) -> list[Scope]:
