@@ -94,7 +94,10 @@ class _Resolver:
             return node
         if scope is not home.scope and _is_parameter(scope, node.id):
             return self._passed(scope, node.id, step)
-        return self.rebuilt(_only_value(scope.node, node.id), step + 1)
+        value = _only_value(scope.node, node.id)
+        if is_overridden(self.context, value):
+            raise NotAtHome
+        return self.rebuilt(value, step + 1)
 
     def _bound_before(self, name: str) -> bool:
         limit = self.context.home.anchor.lineno
@@ -124,6 +127,18 @@ class _Resolver:
         if default < 0:
             raise NotAtHome
         return function.args.defaults[default]
+
+
+def is_overridden(context: Context, value: ast.expr) -> bool:
+    """Whether a variable of the module may have another value than the `value` it got: an `exec` follows, as of a file of settings."""
+    facts = context.facts
+    in_module = isinstance(facts.scope(value).node, ast.Module)
+    return in_module and any(facts.source(n) is facts.source(value) and n.lineno > value.lineno for n in execs(context))
+
+
+def execs(context: Context) -> list[ast.Call]:
+    """The calls of `exec`, which may bind any variable."""
+    return [n for _, n in context.facts.nodes(ast.Call) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "exec"]
 
 
 def _only_value(node: ast.AST, text: str) -> ast.expr:

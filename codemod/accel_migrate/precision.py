@@ -1,44 +1,43 @@
-"""Which mixed precision a script trains in, from its scalers and autocast regions."""
+"""Which mixed precision a script trains in: that of its autocast regions; a scaler alone says when, not in what.
+
+A scaler that is switched off does not switch off autocast: bfloat16 trains without one.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from accel_migrate.at_home import NotAtHome, at_home
 from accel_migrate.context import Context
-from accel_migrate.facts.values import Ref
+from accel_migrate.precision_names import known_names, precision_name
+from accel_migrate.scalers import is_scaler
 
-DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.half": "fp16"}
 ENABLED_FIRST = {"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"}
 
 
 @dataclass(frozen=True)
 class Precision:
-    """The argument `mixed_precision`, or None where it cannot be written where the accelerator is made.
+    """The argument `mixed_precision`; `known` is False where it is a guess, because it depends on what is not known there.
 
-    `optional` tells whether it may turn out to be "no".
+    `optional` tells whether it may turn out to be "no"; `regions` are the autocast calls that run in it.
     """
 
-    text: str | None
+    text: str
     optional: bool = False
+    known: bool = True
+    regions: list[ast.Call] = field(default_factory=list)
 
 
 def mixed_precision(context: Context, scalers: list[ast.Call], autocasts: list[ast.Call]) -> Precision:
     """The precision of `scalers` and `autocasts`, none of which is switched off for good."""
-    condition = next((c for call in [*scalers, *autocasts] if (c := condition_of(context, call)) is not None), None)
-    try:
-        kind = _kind(context, scalers, autocasts)
-        if condition is None:
-            return Precision(kind)
-        test = at_home(context, condition)
-        if test in {"True", "False"}:
-            return Precision(kind if test == "True" else '"no"')
-        kind = f"({kind})" if " if " in kind else kind
-        return Precision(f'{kind} if {test} else "no"', optional=True)
-    except NotAtHome:
-        return Precision(None)
+    if not autocasts:
+        return _of_scalers(context, scalers)
+    found = {call: _of_region(context, call, scalers) for call in sorted(autocasts, key=lambda c: not _trains(context, c))}
+    chosen = next(iter(found.values()))
+    same = [call for call, precision in found.items() if precision.text == chosen.text or not chosen.known]
+    return Precision(chosen.text, chosen.optional, chosen.known, same)
 
 
 def is_off(call: ast.Call) -> bool:
@@ -46,59 +45,128 @@ def is_off(call: ast.Call) -> bool:
     return any(k.arg == "enabled" and isinstance(k.value, ast.Constant) and k.value.value is False for k in call.keywords)
 
 
-def condition_of(context: Context, call: ast.Call) -> ast.expr | None:
-    """When the scaler or region is in effect; None for always."""
+def _trains(context: Context, call: ast.Call) -> bool:
+    """Whether `call` stands beside a backward pass, outside the models."""
+    scopes = {context.facts.scope(b) for b in context.facts.backwards}
+    return not context.in_model(call) and context.facts.scope(call) in scopes
+
+
+def _of_scalers(context: Context, scalers: list[ast.Call]) -> Precision:
+    """No region is in sight: the scaler is needed in any case, and only float16 has one."""
+    return _switched(context, '"fp16"', _condition(context, scalers[0], scalers), known=True)
+
+
+def _of_region(context: Context, call: ast.Call, scalers: list[ast.Call]) -> Precision:
+    dtype = next(_dtypes(call), None)
+    try:
+        kind, known = _kind(context, call, dtype), True
+    except NotAtHome:
+        kind, known = _likely(context, dtype), False
+    try:
+        condition = _condition(context, call, scalers)
+    except NotAtHome:
+        return Precision(kind, known=False)
+    if dtype is not None and condition is not None and '"no"' in kind and _excludes_float32(condition, dtype):
+        condition = None
+    precision = _switched(context, kind, condition, known)
+    if known and not precision.known and _enabled(context, call) is None:
+        return Precision(kind, '"no"' in kind)  # the choice of the region stays in the text
+    return precision
+
+
+def _switched(context: Context, kind: str, condition: ast.expr | None, known: bool) -> Precision:
+    if condition is None:
+        return Precision(kind, '"no"' in kind, known)
+    try:
+        test = at_home(context, condition)
+    except NotAtHome:
+        return Precision(kind, known=False)
+    if test in {"True", "False"}:
+        return Precision(kind if test == "True" else '"no"', known=known)
+    kind = f"({kind})" if " if " in kind else kind
+    return Precision(f'{kind} if {test} else "no"', True, known)
+
+
+def _kind(context: Context, call: ast.Call, dtype: ast.expr | None) -> str:
+    if dtype is None or (isinstance(dtype, ast.Constant) and dtype.value is None):
+        return '"bf16"' if _device_type(call) == "cpu" else '"fp16"'
+    return precision_name(context, dtype)
+
+
+def _likely(context: Context, dtype: ast.expr | None) -> str:
+    names = known_names(context, dtype) if dtype is not None else set()
+    return '"bf16"' if "bf16" in names and "fp16" not in names else '"fp16"'
+
+
+# -- when it is on ---------------------------------------------------------------------------------
+def _condition(context: Context, call: ast.Call, scalers: list[ast.Call]) -> ast.expr | None:
+    """When the scaler or region is in effect; None for always.
+
+    Raises:
+        NotAtHome: it asks a scaler something else than whether there is one.
+    """
+    found = _enabled(context, call) or _chosen(context, call) or _branch(context, call)
+    return None if found is None else _without_scaler(context, found, scalers)
+
+
+def _enabled(context: Context, call: ast.Call) -> ast.expr | None:
     given = [k.value for k in call.keywords if k.arg == "enabled"]
     if context.facts.external.get(call) in ENABLED_FIRST and call.args:
         given.append(call.args[0])
-    if given and not isinstance(given[0], ast.Constant):
-        return given[0]
+    return given[0] if given and not isinstance(given[0], ast.Constant) else None
+
+
+def _chosen(context: Context, call: ast.Call) -> ast.expr | None:
+    """`autocast() if amp else nullcontext()`, either way round."""
     above = context.facts.parents[call]
-    if isinstance(above, ast.IfExp) and above.body is call:
-        return above.test
-    block = context.facts.parents[context.facts.statement(call)]
-    is_assigned = isinstance(context.facts.statement(call), ast.Assign)
-    if is_assigned and isinstance(block, ast.If) and not block.orelse and len(block.body) == 1 and "__name__" not in ast.unparse(block.test):
-        return block.test
+    if isinstance(above, ast.IfExp):
+        return above.test if above.body is call else _not(above.test)
     return None
 
 
-def _kind(context: Context, scalers: list[ast.Call], autocasts: list[ast.Call]) -> str:
-    """An expression for the type, "fp16" or "bf16"."""
-    for node in _dtypes(autocasts):
-        names = {DTYPES[v.name] for v in context.facts.of(node) if isinstance(v, Ref) and v.name in DTYPES}
-        if len(names) == 1:
-            return f'"{names.pop()}"'
-        return _chosen(context, node)
-    if not scalers and any(_device_type(c) == "cpu" for c in autocasts):
-        return '"bf16"'
-    return '"fp16"'
+def _branch(context: Context, call: ast.Call) -> ast.expr | None:
+    """`if amp: context = autocast()`; `if amp: with autocast(): ...` with an `else` that goes without."""
+    statement = context.facts.statement(call)
+    block = context.facts.parents[statement]
+    if not isinstance(block, ast.If) or "__name__" in ast.unparse(block.test):
+        return None
+    other = block.orelse if statement in block.body else block.body
+    if any(isinstance(n, ast.Call) and context.facts.external.get(n) == context.facts.external.get(call) for s in other for n in ast.walk(s)):
+        return None
+    if not other and not (isinstance(statement, ast.Assign) and len(block.body) == 1):
+        return None
+    return block.test if statement in block.body else _not(block.test)
 
 
-def _chosen(context: Context, node: ast.expr) -> str:
-    """A type that a condition chooses: `torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16`."""
-    if isinstance(node, ast.Name):
-        owner = context.facts.scope(node).owner(node.id)
-        found = [] if owner is None else [n.value for n in ast.walk(owner.node) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == node.id]
-        if len(found) == 1:
-            node = found[0]
-    if not isinstance(node, ast.IfExp):
-        raise NotAtHome
-    first, second = (_named(context, n) for n in (node.body, node.orelse))
-    return f'"{first}" if {at_home(context, node.test)} else "{second}"'
+def _without_scaler(context: Context, test: ast.expr, scalers: list[ast.Call]) -> ast.expr | None:
+    """`scaler is not None` as what decides whether there is a scaler."""
+    if not any(is_scaler(context, context.facts.of(n)) for n in ast.walk(test) if isinstance(n, ast.expr)):
+        return test
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _not(_without_scaler(context, test.operand, scalers))
+    if isinstance(test, ast.Compare) and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None:
+        there = _condition(context, scalers[0], scalers)
+        return _not(there) if isinstance(test.ops[0], ast.Is | ast.Eq) else there
+    if isinstance(test, ast.Name | ast.Attribute) or (isinstance(test, ast.Call) and ast.unparse(test.func).endswith(".is_enabled")):
+        return _condition(context, scalers[0], scalers)
+    raise NotAtHome
 
 
-def _named(context: Context, node: ast.expr) -> str:
-    found = {DTYPES[v.name] for v in context.facts.of(node) if isinstance(v, Ref) and v.name in DTYPES}
-    if len(found) != 1:
-        raise NotAtHome
-    return found.pop()
+def _not(test: ast.expr | None) -> ast.expr:
+    if test is None:
+        return ast.Constant(False)
+    return ast.UnaryOp(ast.Not(), test)
 
 
-def _dtypes(autocasts: list[ast.Call]) -> Iterator[ast.expr]:
-    for call in autocasts:
-        yield from (k.value for k in call.keywords if k.arg == "dtype")
-        yield from call.args[1:2]
+def _excludes_float32(condition: ast.expr, dtype: ast.expr) -> bool:
+    """`dtype != torch.float32`, which the name of the type says already."""
+    is_unequal = isinstance(condition, ast.Compare) and isinstance(condition.ops[0], ast.NotEq | ast.IsNot)
+    return is_unequal and {ast.unparse(condition.left), ast.unparse(condition.comparators[0])} == {ast.unparse(dtype), "torch.float32"}
+
+
+def _dtypes(call: ast.Call) -> Iterator[ast.expr]:
+    yield from (k.value for k in call.keywords if k.arg == "dtype")
+    yield from call.args[1:2]
 
 
 def _device_type(call: ast.Call) -> object:

@@ -11,7 +11,9 @@ from accel_migrate.facts.accelerated import accelerator_calls, binding_of_accele
 from accel_migrate.facts.classes import ancestry
 from accel_migrate.facts.distributed import spawns
 from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.outside import batches_from_outside
 from accel_migrate.result import Status
+from accel_migrate.source import PYTHON_SUFFIXES
 
 OWN_PARALLELISM = {
     "torch.distributed.fsdp.": "FSDP", "torch.distributed._composable.fsdp": "FSDP", "torch.distributed.tensor.": "tensor parallelism",
@@ -34,7 +36,7 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     """Why the program is left alone; None if it can be migrated."""
     imported = _imported(facts)
     if not facts.sources or not any(name.split(".")[0] == "torch" for name in imported):
-        return _without_torch(imported)
+        return _without_torch(facts, imported)
     if accelerator_calls(facts):
         if not is_half_done(facts):
             return Refusal("unchanged", "already accelerated: it makes an Accelerator")
@@ -51,6 +53,9 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     if not facts.backwards:
         return Refusal("refused", "no training loop found: nothing calls backward()")
     if not any(b.with_loader for b in facts.backwards.values()):
+        given = batches_from_outside(facts)
+        if given is not None:
+            return Refusal("refused", f"it trains on `{given}`, which nothing here passes: run the tool on the script that does, and the modules it imports come along")
         return Refusal("refused", f"no data parallel meaning: it trains without a data loader, so there is no batch to share out{_unfollowed(facts)}")
     if not facts.optimized:
         return Refusal("refused", "no optimizer from torch.optim found: nothing says which models are trained")
@@ -83,10 +88,12 @@ def _unfinished(facts: Facts) -> Finding:
     )  # fmt: skip
 
 
-def _without_torch(imported: set[str]) -> Refusal:
+def _without_torch(facts: Facts, imported: set[str]) -> Refusal:
     for name in sorted(imported):
         if name.startswith(catalog.LIGHTNING_PREFIXES):
             return Refusal("refused", "Lightning runs the training loop: set devices and strategy on its Trainer instead")
+    if facts.sources and facts.sources[0].path.suffix not in PYTHON_SUFFIXES:
+        return Refusal("refused", f"not a Python file: its name ends in {facts.sources[0].path.suffix}")
     return Refusal("refused", "not a PyTorch training script: torch is not imported")
 
 

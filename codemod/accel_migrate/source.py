@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
+PYTHON_SUFFIXES = {"", ".py", ".pyw", ".pyi", ".ipynb"}
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """One file. `text` has `\\n` line ends only; `newline`, `encoding` and `bom` say how it was stored."""
@@ -177,6 +180,8 @@ def _check_syntax(source: Source) -> None:
             warnings.simplefilter("ignore")
             compile(source.tree, str(source.path), "exec", flags=compiler_flags(source), dont_inherit=True)
     except SyntaxError as error:
+        if source.path.suffix not in PYTHON_SUFFIXES:
+            raise UserError(f"{source.path}: not a Python file: its name ends in {source.path.suffix}") from None
         raise syntax_error(source.where(error.lineno or 1), source.text, error) from None
     except (RecursionError, MemoryError):
         raise UserError(f"{source.path}: is too deeply nested for Python's compiler; split the expression") from None

@@ -130,7 +130,7 @@ def test_markdown_is_a_summary_with_the_diff_folded(files: Files) -> None:
     assert "| `train.py` | changed | 2 | 1 |" in text
     assert "- `train.py:4` **metric**: is of one process. gather it" in text
     assert re.search(r"<details><summary>Changes of train.py</summary>\n\n- .*\n\n```diff\n--- train.py", text, re.DOTALL)
-    assert text.endswith("Launch it: `accel launch train.py`")
+    assert text.endswith("Once written, launch it: `accel launch train.py`")
 
 
 def test_markdown_keeps_text_text(files: Files) -> None:

@@ -214,6 +214,13 @@ def test_a_script_can_be_made_of_it(files: Files, capsys: pytest.CaptureFixture[
     assert (root / "nb.ipynb").read_text() == text_of([*FLAT, "if model:\n    !ls\nfiles = !ls\ndisplay(files)"])
 
 
+def test_a_notebook_is_written_under_the_name_that_is_given(files: Files) -> None:
+    root = files({"nb.ipynb": text_of(FLAT)})
+    cli.main(["nb.ipynb", "--output", "out/new.ipynb"])
+    assert (root / "out" / "new.ipynb").is_file()
+    assert "accelerator.backward(loss)" in "".join(sources(root / "out" / "new.ipynb"))
+
+
 def test_a_script_lies_beside_its_modules(files: Files) -> None:
     root = files({"nb.ipynb": text_of([IMPORTS + "\nimport lib", MAKE, LOOP]), "lib.py": "x = 1\n"})
     assert cli.main(["nb.ipynb", "--output", "train.py"]) == 0

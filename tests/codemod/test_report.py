@@ -50,7 +50,7 @@ Worth knowing:
       gather it
   global batch statistics cost one reduction per layer
 
-Launch it:
+Once written, launch it:
   accel launch --num_processes 2 train.py ARGS"""
 
 

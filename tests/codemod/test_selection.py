@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from accel_migrate.command import cli
@@ -71,3 +74,9 @@ def test_unknown_rules_come_with_those_that_look_like_them() -> None:
     assert unknown_rule("prepar").startswith("unknown rule prepar (did you mean prepare")
     assert unknown_rule("zzzzzz") == "unknown rule zzzzzz"
     assert {"prepare", "weighted-mean"} <= known_rules().keys()
+
+
+def test_the_table_of_the_rules_says_what_the_list_says() -> None:
+    table = (Path(__file__).parents[2] / "docs" / "rules" / "README.md").read_text()
+    rows = dict(re.findall(r"^\| \[([\w-]+)\]\([\w-]+\.md\) \|.*\| (.*) \|$", table, re.MULTILINE))
+    assert {name: text.replace("`", "") for name, text in rows.items()} == {name: text.replace("`", "") for name, text in known_rules().items()}

@@ -43,8 +43,9 @@ def parse_arguments(argv: Sequence[str] | None, prog: str = "accel-migrate") -> 
     _check_verify(parser, arguments)
     if arguments.write and arguments.output is not None:
         parser.error("--write and --output exclude each other")
-    if arguments.output is not None and arguments.output.endswith(".py") and not _is_one_notebook(arguments.paths):
-        parser.error(f"--output {arguments.output} turns one notebook into a script; for anything else give a folder")
+    if arguments.output is not None and arguments.output.endswith((".py", ".ipynb")) and not _is_one_notebook(arguments.paths):
+        what = "turns one notebook into a script" if arguments.output.endswith(".py") else "is for one notebook"
+        parser.error(f"--output {arguments.output} {what}; for anything else give a folder")
     if arguments.check and (arguments.write or arguments.output is not None):
         parser.error("--check writes nothing: leave out --write and --output")
     if arguments.diff and arguments.format != "text":

@@ -11,7 +11,7 @@ from accel_migrate.command.options import check_flags, options_for
 from accel_migrate.command.programs import find_programs
 from accel_migrate.command.progress import with_progress
 from accel_migrate.command.show import show
-from accel_migrate.command.targets import files_to_write, output_path
+from accel_migrate.command.targets import files_to_write, is_notebook, output_path
 from accel_migrate.command.work import migrate_all
 from accel_migrate.command.write import write_all
 from accel_migrate.notebook.names import missing_names
@@ -80,7 +80,7 @@ class _Job:
         if folder is None:
             place = script
         else:
-            place = Path(folder) if options.as_script else output_path(project.entry, project.root, Path(folder))
+            place = Path(folder) if options.as_script or is_notebook(folder) else output_path(project.entry, project.root, Path(folder))
         outcome = outcome_of(result, launch_line(project, options.target, place))
         notes = [*outcome.notes, *_idle_comments(project), *(missing_names(project.entry) if options.as_script else ())]
         return replace(outcome, notes=notes)

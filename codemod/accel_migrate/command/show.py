@@ -68,7 +68,7 @@ def _text(arguments: argparse.Namespace, done: Run) -> Iterator[str]:
             yield from diff_lines(outcome, paint)
         if not arguments.diff:
             yield from ([""] if shows_diff and outcome.changes else [])
-            yield from report_lines(outcome, paint)
+            yield from report_lines(outcome, paint, bool(done.written))
             yield ""
     if not arguments.diff:
         yield from _what_was_written(arguments, done)

@@ -41,13 +41,18 @@ def is_script(output: str | None) -> bool:
     return output is not None and output.endswith(".py")
 
 
+def is_notebook(output: str | None) -> bool:
+    """Whether `--output` names a notebook, into which another one is to be migrated, and not a folder."""
+    return output is not None and output.endswith(".ipynb") and not Path(output).is_dir()
+
+
 def _files(outcome: Outcome, folder: str | None) -> Iterable[FileToWrite]:
     if folder is None:
         return [(change.source.path, change.after, change.source) for change in outcome.changes]
     if not outcome.changes:
         return []
-    if is_script(folder):
-        return _script_files(outcome, Path(folder))
+    if is_script(folder) or is_notebook(folder):
+        return _beside(outcome, Path(folder))
     after = {change.source.path: change.after for change in outcome.changes}
     root = outcome.project.root
     return [
@@ -56,12 +61,18 @@ def _files(outcome: Outcome, folder: str | None) -> Iterable[FileToWrite]:
     ]
 
 
-def _script_files(outcome: Outcome, script: Path) -> Iterable[FileToWrite]:
-    """The script, and beside it the modules of the project, unless it is written where they are and they stay as they are."""
+def _beside(outcome: Outcome, script: Path) -> Iterable[FileToWrite]:
+    """The script or notebook, and beside it the modules of the project, unless it is written where they are and they stay as they are."""
     entry, root = outcome.project.entry, outcome.project.root
     assert entry.notebook is not None
     after = {change.source.path: change.after for change in outcome.changes}
-    yield script, entry.notebook.script(after.get(entry.path, entry.text)), replace(entry, notebook=None)
+    text = after.get(entry.path, entry.text)
+    if script.suffix == ".ipynb":
+        if os.path.realpath(script) == os.path.realpath(entry.path):
+            raise UserError(f"--output {script}: is the source itself; use --write to change it in place")
+        yield script, text, entry
+    else:
+        yield script, entry.notebook.script(text), replace(entry, notebook=None)
     for source in outcome.project.sources.values():
         if source is not entry and (source.path in after or not _is_in_place(source, root, script.parent)):
             yield _new_place(source, root, script.parent), after.get(source.path, source.text), source

@@ -22,7 +22,8 @@ def as_github(run: Run, with_edits: bool) -> Iterator[str]:
             text = f"{finding.message}\n{finding.advice}" if finding.advice else finding.message
             shown[_command(_LEVELS[finding.severity], finding, text)] = None
         for edit in (edit for change in outcome.changes if with_edits for edit in change.edits):
-            shown[_command("notice", edit, f"would be changed: {edit.message}")] = None
+            if edit.message:  # an import that goes with its last use is part of another edit
+                shown[_command("notice", edit, f"would be changed: {edit.message}")] = None
     shown.update((f"::error title=accel-migrate::{_data(error)}", None) for error in run.errors)
     yield from shown
     yield str(count(run.outcomes))

@@ -26,7 +26,7 @@ def as_markdown(run: Run) -> Iterator[str]:
     for error in run.errors:
         yield f"- **error:** {_escaped(error)}"
     for outcome in run.outcomes:
-        yield from _program(outcome)
+        yield from _program(outcome, bool(run.written))
 
 
 def _row(outcome: Outcome) -> str:
@@ -35,7 +35,7 @@ def _row(outcome: Outcome) -> str:
     return f"| {_code(str(outcome.path))} | {what} | {numbers.edits} | {numbers.by_hand} |"
 
 
-def _program(outcome: Outcome) -> Iterator[str]:
+def _program(outcome: Outcome, written: bool) -> Iterator[str]:
     if not (outcome.changes or outcome.findings or outcome.held_back):
         return
     yield ""
@@ -50,7 +50,7 @@ def _program(outcome: Outcome) -> Iterator[str]:
         yield from (f"- {_escaped(line)}" for line in grouped(change.edits))
         yield from ("", *_fenced("\n".join(unified(change)), "diff"), "", "</details>")
     if outcome.changes:
-        yield from ("", f"Launch it: {_code(outcome.launch)}")
+        yield from ("", f"{'Launch it' if written else 'Once written, launch it'}: {_code(outcome.launch)}")
 
 
 def _findings(title: str, items: Sequence[Item]) -> Iterator[str]:

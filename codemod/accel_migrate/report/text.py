@@ -47,8 +47,8 @@ def diff_lines(outcome: Outcome, paint: Paint) -> Iterator[str]:
         yield from coloured(unified(change), paint)
 
 
-def report_lines(outcome: Outcome, paint: Paint) -> Iterator[str]:
-    """The report without the diff; sections are separated by empty lines."""
+def report_lines(outcome: Outcome, paint: Paint, written: bool = False) -> Iterator[str]:
+    """The report without the diff; sections are separated by empty lines. `written`: the result is on the disk."""
     if outcome.status != "changed":
         yield why_unchanged(outcome)
     for change in outcome.changes:
@@ -61,7 +61,7 @@ def report_lines(outcome: Outcome, paint: Paint) -> Iterator[str]:
     notes = [f"  {note}" for note in outcome.notes]
     yield from _section(paint, "Worth knowing:", [*_findings(informing), *notes])
     if outcome.status == "changed":
-        yield from _section(paint, "Launch it:", [f"  {outcome.launch}"])
+        yield from _section(paint, "Launch it:" if written else "Once written, launch it:", [f"  {outcome.launch}"])
 
 
 def why_unchanged(outcome: Outcome) -> str:

@@ -66,7 +66,7 @@ def _renamed_parameters(context: Context, plan: Plan) -> Iterator[Edit]:
 def _create(context: Context, plan: Plan) -> Iterator[Edit]:
     home = context.home
     name = f"{_self(home.scope)}.{NAME}" if home.attribute else NAME
-    line = f"{name} = Accelerator({_arguments(context)})"
+    line = f"{name} = Accelerator({_literally(_arguments(context))})"
     anchor = _place(context, plan)
     choice = home.device
     if choice is None and _makes_group(context, anchor):
@@ -98,6 +98,11 @@ def _completed(context: Context) -> Iterator[Edit]:
 def _makes_group(context: Context, anchor: ast.stmt) -> bool:
     """Whether `anchor` is the plain `init_process_group(...)` that the accelerator replaces."""
     return isinstance(anchor, ast.Expr) and anchor.value in process_group_calls(context.facts)
+
+
+def _literally(text: str) -> str:
+    """`text` inside a template, in which braces are placeholders."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _self(scope: Scope) -> str:

@@ -24,13 +24,13 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     if not scalers and not autocasts:
         return
     precision = mixed_precision(context, scalers, autocasts)
-    if precision.text is None and not scalers:
+    if not precision.known and not scalers:
         return  # the regions work as they are
-    if precision.text is None:
-        yield _unknown(context, scalers[0])
+    if not precision.known:
+        yield _unknown(context, (precision.regions or scalers)[0], precision)
     if precision.text != '"no"':
-        context.settings["mixed_precision"] = precision.text or '"fp16"'
-    yield from _autocasts(context, autocasts)
+        context.settings["mixed_precision"] = precision.text
+    yield from _autocasts(context, precision.regions)
     yield from Scalers(context, ID, WHY, _may_be_off(context, precision)).edits()
     yield from _scaler_options(context, scalers)
     for source in context.facts.sources:
@@ -39,14 +39,14 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 
 def _may_be_off(context: Context, precision: Precision) -> bool:
-    return precision.optional or precision.text == '"no"' or "bf16" in (precision.text or "") or not context.dialect.scales_on_cpu
+    return not precision.known or precision.optional or precision.text == '"no"' or "bf16" in precision.text or not context.dialect.scales_on_cpu
 
 
-def _unknown(context: Context, node: ast.AST) -> Finding:
+def _unknown(context: Context, node: ast.AST, precision: Precision) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
-        message="when mixed precision is on depends on something that is not known where the accelerator is made; it is always on now",
-        advice='pass the condition on: Accelerator(mixed_precision="fp16" if ... else "no")',
+        message=f"the precision depends on something that is not known where the accelerator is made; mixed_precision={precision.text} was chosen",
+        advice='write what decides it there: Accelerator(mixed_precision="bf16" if ... else "fp16" if ... else "no")',
     )  # fmt: skip
 
 

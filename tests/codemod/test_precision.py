@@ -1,0 +1,87 @@
+"""The precision is that of the autocast regions, never that of a scaler that is switched off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accel_migrate.migrate import migrate
+from accel_migrate.project import load_project
+from accel_migrate.result import Options, Result
+from codemod.conftest import Files
+
+PROGRAM = """\
+import argparse
+from contextlib import nullcontext
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", default="bf16")
+args = parser.parse_args()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = DataLoader(TensorDataset(torch.randn(96, 8), torch.randn(96, 1)), batch_size=32)
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{setup}
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    with {region}:
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+SCALER = "scaler = torch.amp.GradScaler(enabled=args.amp == 'fp16')"
+REGION = "torch.autocast(device_type=device.type, dtype=dtype)"
+
+
+def migrated(files: Files, setup: str, region: str) -> tuple[Result, str]:
+    files({"train.py": PROGRAM.format(setup=setup, region=region)})
+    result = migrate(load_project(Path("train.py")), Options())
+    assert result.status == "changed", result.reason
+    return result, result.changes[0].after
+
+
+@pytest.mark.parametrize(
+    ("setup", "region", "expected"),
+    [
+        ("dtype = torch.bfloat16 if args.amp == 'bf16' else torch.float16", REGION, "\"bf16\" if args.amp == 'bf16' else \"fp16\""),
+        ("", "torch.autocast(device.type, torch.bfloat16)", '"bf16"'),
+        ("", "torch.autocast('cuda')", '"fp16"'),
+        ("", "torch.autocast('cpu')", '"bf16"'),
+        ("dtype = {'bf16': torch.bfloat16, 'fp16': torch.float16, 'none': torch.float32}[args.amp]", REGION, '{"bf16": "bf16", "fp16": "fp16", "none": "no"}[args.amp]'),
+        ("dtype = getattr(torch, {'bf16': 'bfloat16', 'fp16': 'float16'}[args.amp])", REGION, '{"bf16": "bf16", "fp16": "fp16"}[args.amp]'),
+        ("dtype = getattr(torch, args.amp)", REGION, '{"float32": "no", "bfloat16": "bf16", "float16": "fp16"}[args.amp]'),
+        (
+            "if args.amp == 'bf16':\n    dtype = torch.bfloat16\nelif args.amp == 'fp16':\n    dtype = torch.float16\nelse:\n    dtype = torch.float32", REGION,
+            "\"bf16\" if args.amp == 'bf16' else \"fp16\" if args.amp == 'fp16' else \"no\"",
+        ),
+        ("", "torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.amp != 'none')", "\"bf16\" if args.amp != 'none' else \"no\""),
+        ("", "torch.autocast(device.type, dtype=torch.float16, enabled=scaler.is_enabled())", "\"fp16\" if args.amp == 'fp16' else \"no\""),
+        ("", "nullcontext() if args.amp == 'none' else torch.autocast(device.type, dtype=torch.bfloat16)", "\"bf16\" if not args.amp == 'none' else \"no\""),
+    ],
+)  # fmt: skip
+def test_the_regions_decide(files: Files, setup: str, region: str, expected: str) -> None:
+    result, text = migrated(files, f"{SCALER}\n{setup}", region)
+    assert f"Accelerator(mixed_precision={expected}, split_batches=True)" in text
+    assert not result.findings
+
+
+@pytest.mark.parametrize(
+    ("setup", "region", "chosen"),
+    [
+        ("import settings\ndtype = settings.dtype()", REGION, '"fp16"'),
+        ("import settings", "torch.autocast(device.type, dtype=torch.bfloat16, enabled=settings.on())", '"bf16"'),
+        ("name = 'bfloat16'\nexec(open('settings.txt').read())\ndtype = getattr(torch, name)", REGION, '"bf16"'),
+    ],
+)
+def test_what_is_not_known_is_reported_with_what_was_chosen(files: Files, setup: str, region: str, chosen: str) -> None:
+    result, text = migrated(files, f"{SCALER}\n{setup}", region)
+    assert f"mixed_precision={chosen}, " in text
+    [finding] = [f for f in result.findings if f.rule == "native-amp"]
+    assert f"mixed_precision={chosen} was chosen" in finding.message
