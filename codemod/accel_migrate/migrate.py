@@ -49,6 +49,9 @@ def _ruled(project: Project, facts: Facts, options: Options) -> Result:
     refusal = reason_to_refuse(facts)
     if refusal is not None:
         return Result(project, refusal.status, refusal.reason, findings=refusal.findings, explanation=explain(facts))
+    if facts.cuts and not DIALECTS[options.target].exact:
+        reason = "it makes its batches by itself, and Hugging Face Accelerate has no call that cuts them: use --target accel_runtime"
+        return Result(project, "refused", reason, explanation=explain(facts))
     context, plan = _planned(facts, options)
     if context is None or plan is None:
         return Result(project, "refused", "no optimizer or model found: nothing says what is trained", explanation=explain(facts))

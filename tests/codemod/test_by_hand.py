@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from accel_migrate.result import Options
 from codemod.memory import after, migrated
 
 START = """\
@@ -60,3 +61,8 @@ def test_what_a_model_makes_of_a_batch_is_not_cut() -> None:
     text = START + "for step in range(9):\n    x, y = get_batch()\n" + STEP + "    with torch.no_grad():\n        out = model(get_batch()[0])\n        print(out.mean().item())\n"
     result = after(migrated(text))
     assert "out = model(get_batch()[0])" in result and "accelerator.print(out.mean().item())" in result
+
+
+def test_accelerate_cannot_cut_such_batches() -> None:
+    result = migrated(START + CUT["a function"][0] + STEP, Options(target="accelerate"))
+    assert result.status == "refused" and "--target accel_runtime" in result.reason

@@ -6,22 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Finding, Inner, Severity
+from accel_migrate.edits import Edit, Inner
 
 ID = "shard-batch"
 TITLE = "Keep this process's rows of a batch made by hand"
 WHY = "every process makes the same batch; each keeps its share of the rows"
 
 
-def apply(context: Context) -> Iterator[Edit | Finding]:
+def apply(context: Context) -> Iterator[Edit]:
     for statement in context.facts.cuts:
         assert isinstance(statement, ast.Assign)
-        if not context.dialect.exact:
-            yield Finding(
-                source=context.source(statement), node=statement, rule=ID, severity=Severity.ERROR,
-                message="this batch is made by hand: all processes train on the same rows",
-                advice="keep one slice: with n, i = accelerator.num_processes, accelerator.process_index, batch.chunk(n)[i]",
-            )  # fmt: skip
-            continue
         template = context.say("@accelerator@.shard_batch({x})", statement)
         yield context.replace(ID, statement.value, template, WHY, x=Inner(statement.value))
