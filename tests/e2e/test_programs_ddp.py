@@ -33,6 +33,7 @@ from accel_migrate.verify.warm import ForkingRunner
 from e2e import launch
 from e2e.compare import compare_runs
 from e2e.migrated import accel_migrate, migrate
+from e2e.patient import run_patiently
 
 PROGRAMS = Path(__file__).parent / "programs_ddp"
 SCRIPT = "train.py"
@@ -76,7 +77,7 @@ def test_trains_the_same(runner: ForkingRunner, run_once: Callable[..., Run], tm
     after = Job(migration.folder, SCRIPT, program.args)
     for processes in (1, 2):
         expected = original_run(runner, run_once, tmp_path, name, processes)
-        got = runner.run(after, processes)
+        got = run_patiently(runner, after, processes)
         if expected is None:
             assert got.succeeded, got.errors
             continue
@@ -94,8 +95,7 @@ def original_run(runner: ForkingRunner, run_once: Callable[..., Run], scratch: P
     if program.single:
         return run_once(Job(PROGRAMS / name, SCRIPT, program.args))
     env = ALONE if processes == 1 and program.launched else {}
-    run = runner.run(Job(PROGRAMS / name, SCRIPT, program.args, env=env), processes)
-    return runner.run(Job(PROGRAMS / name, SCRIPT, program.args, env=env), processes) if run.timed_out else run
+    return run_patiently(runner, Job(PROGRAMS / name, SCRIPT, program.args, env=env), processes)
 
 
 def without_talk(run: Run) -> Run:
