@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
-from accel_migrate.facts import axes
+from accel_migrate.facts import axes, catalog
 from accel_migrate.facts.values import Spread
 
 ID = "row-mixing"
@@ -24,7 +24,7 @@ ON_REQUEST = {"flip", "roll", "softmax", "log_softmax", "logsumexp", "cumsum", "
 """Run over rows where dimension 0 is asked for."""
 OVER_ALL = {"quantile", "median", "nanmedian"}
 """Run over everything unless told otherwise."""
-LAST_UNLESS_TOLD = {"topk", "sort", "argsort", "kthvalue", "msort", "cumsum", "softmax", "log_softmax", "logsumexp"}
+LAST_UNLESS_TOLD = {*catalog.SELECTIONS, "cumsum", "softmax", "log_softmax", "logsumexp"}
 """Run along the last dimension unless told otherwise: that of the rows where there is no other."""
 JOINS = {"cat", "concat", "concatenate", "vstack"}
 
