@@ -135,6 +135,11 @@ class Context:
     def is_model(self, node: ast.expr) -> bool:
         return self.facts.has_role(node, Role.MODEL)
 
+    def is_wrapped(self, node: ast.Attribute) -> bool:
+        """Whether `node` is `model.module`, the model in a wrapper that goes away: an average of models keeps its `module`."""
+        wrapped = node.attr == "module" and isinstance(node.ctx, ast.Load) and self.is_model(node.value)
+        return wrapped and set(self.facts.of(node)) <= set(self.facts.of(node.value))
+
     def locals(self, node: ast.AST) -> list[Local]:
         return [v for v in self.facts.of(node) if isinstance(v, Local)]
 

@@ -26,3 +26,11 @@ def test_a_model_of_a_module_inside_a_package_is_prepared() -> None:
 def test_an_optimizer_of_unknown_parameters_is_reported() -> None:
     result = migrated(script("import parts\nadam = torch.optim.Adam(parts.made()['head'].weights)\n" + STEP))
     assert [f.rule for f in result.findings] == ["unknown-parameters"]
+
+
+def test_an_average_of_a_model_is_no_optimizer_and_keeps_its_module() -> None:
+    averages = "average = torch.optim.swa_utils.AveragedModel(model)\nmodel = nn.DataParallel(model)\nsizes = len(model.module.weight)\n"
+    result = migrated(script(averages + STEP + "torch.save(average.module.state_dict(), 'a.pt')\n"))
+    assert not result.findings
+    assert "accelerator.save(average.module.state_dict(), 'a.pt')" in after(result)
+    assert "len(model.weight)" in after(result)

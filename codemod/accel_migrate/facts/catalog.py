@@ -66,6 +66,7 @@ TENSOR_MAKERS = {
 }  # fmt: skip
 """Constructors of tensors from values or (those with capitals) from sizes."""
 DEEP_COPIES = {"copy.deepcopy", "copy.copy"}
+MODEL_AVERAGES = {"torch.optim.swa_utils.AveragedModel"}
 BATCH_WRAPPERS = {"enumerate", "zip", "iter", "reversed", "itertools.chain", "itertools.cycle", "itertools.islice", *PROGRESS_BARS}
 
 METRIC_SCHEDULERS = {"torch.optim.lr_scheduler.ReduceLROnPlateau"}
@@ -203,6 +204,8 @@ def _role_by_pattern(name: str) -> Role | None:
         return Role.SCHEDULER
     if last == ANY_MEMBER and package in {"torch.optim", "torch.optim.lr_scheduler"}:
         return Role.OPTIMIZER if package == "torch.optim" else Role.SCHEDULER
+    if package == "torch.optim.swa_utils":
+        return None
     if last[:1].isupper() and (package.startswith(("torch.optim", "torch_optimizer", "bitsandbytes.optim", "apex.optimizers")) or name == "transformers.AdamW"):
         return Role.OPTIMIZER
     if name.startswith(MODEL_FACTORY_PREFIXES) or (package.startswith("transformers") and last in {"from_pretrained", "from_config"} and "Model" in package):

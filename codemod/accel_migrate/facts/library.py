@@ -50,6 +50,8 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             return args.get(0, "module")
         if name in catalog.DEEP_COPIES:
             return frozenset(self.copied(value, node) for value in args.get(0, "x"))
+        if name in catalog.MODEL_AVERAGES:
+            return self.averaged(name, node, args)
         if name in catalog.PARAMETER_MAKERS:
             return ops.without_grad(args.get(0, "data"))
         role = catalog.role_of(name)
@@ -80,7 +82,7 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
                 self.evaluator.convert(node, values, frame, "array")
         return UNKNOWN
 
-    def copied(self, value: Value, node: ast.Call) -> Value:
+    def copied(self, value: Value, node: ast.expr) -> Value:
         """A copy of a model is a model of its own, trained only if an optimizer gets its parameters too."""
         if self.facts.role(value) is not Role.MODEL or not isinstance(value, Made | Instance):
             return value
@@ -90,6 +92,12 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             for key, values in self.machine.held_by(value):
                 self.machine.write_heap(copy, key, values)
         return copy
+
+    def averaged(self, name: str, node: ast.Call, args: Arguments) -> Values:
+        """An average of a model's weights: a model that holds a copy of it as its own attribute `module`."""
+        average = Made(Role.MODEL, node, name)
+        self.machine.write_heap(average, "module", frozenset(self.copied(value, node.args[0] if node.args else node) for value in args.get(0, "model")))
+        return frozenset({average})
 
     def make(self, role: Role, name: str, node: ast.Call, args: Arguments) -> Values:
         value = Made(role, node, name)

@@ -111,7 +111,7 @@ def _inside(context: Context, node: ast.AST) -> Iterator[Edit]:
     assert isinstance(node, ast.Attribute)
     if any(isinstance(a, ast.IfExp) and asks_for_wrapper(context, a.test) for a in context.facts.ancestors(node)):
         return
-    if node.attr == "module" and isinstance(node.ctx, ast.Load) and context.is_model(node.value):
+    if context.is_wrapped(node):
         yield context.replace(ID, node, "{x}", "a prepared model is not wrapped", x=node.value)
 
 

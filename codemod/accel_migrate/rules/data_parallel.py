@@ -53,7 +53,7 @@ def _guard(context: Context, statement: ast.stmt) -> ast.If | None:
 
 
 def _module(context: Context, node: ast.Attribute) -> Iterator[Edit]:
-    if node.attr != "module" or not isinstance(node.ctx, ast.Load) or not context.is_model(node.value):
+    if not context.is_wrapped(node):
         return
     if not any(isinstance(a, ast.IfExp) and asks_for_wrapper(context, a.test) for a in context.facts.ancestors(node)):
         yield context.replace(ID, node, "{x}", WHY, x=node.value)
