@@ -29,6 +29,7 @@ _HOME = {
     "draw": "live",
     "find_executable_batch_size": "memory",
     "gather_for_metrics": "live",
+    "gather_with_grad": "live",
     "get_logger": "logging",
     "global_len": "live",
     "global_mean": "live",

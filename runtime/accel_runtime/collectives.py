@@ -53,6 +53,12 @@ def gather_rows(world: World, data: Any) -> Any:
     return _gather(world, data, ragged=True)
 
 
+def gather_rows_with_spans(world: World, data: Any) -> tuple[Any, list[tuple[int, int]]]:
+    """`gather_rows`, and for each tensor the rows `start:stop` of the result that are this process's own."""
+    spans: list[tuple[int, int]] = []
+    return _gather(world, data, ragged=True, spans=spans), spans
+
+
 def reduce(world: World, data: Any, reduction: str = "mean", scale: float = 1.0) -> Any:
     """Return `data` with each tensor replaced by its sum, mean, max or min over all processes, times `scale`.
 
@@ -185,7 +191,7 @@ def barrier(world: World) -> None:
         dist.barrier(device_ids=[world.device.index] if world.device.type == "cuda" else None)
 
 
-def _gather(world: World, data: Any, ragged: bool) -> Any:
+def _gather(world: World, data: Any, ragged: bool, spans: list[tuple[int, int]] | None = None) -> Any:
     if world.size == 1:
         return data
     tensors = [t.detach() for t in _tensors("gather", data)]
@@ -193,6 +199,10 @@ def _gather(world: World, data: Any, ragged: bool) -> Any:
     found = _agree(world, "gather", tensors, data, (lambda shape: shape[1:]) if ragged else None)
     if not tensors:
         return data
+    if spans is not None:
+        for column in zip(*found, strict=True):
+            start = sum(shape[0] for _, shape in column[: world.rank])
+            spans.append((start, start + column[world.rank][1][0]))
     widths = [_width(description) for description in found]
     packed = _pack(tensors, world.wire(tensors[0].device), max(widths))
     received = packed.new_empty(world.size * packed.numel())

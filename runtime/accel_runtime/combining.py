@@ -62,6 +62,22 @@ class Combining(ProcessControl):
 
         return gather_for_metrics(self, input_data, use_gather_object)
 
+    def gather_with_grad(self, data: Any) -> Any:
+        """The rows of the global batch in the original order, each once, with gradients: for losses that look at all of them.
+
+        Every process computes the same loss from them; `backward(loss)`, without reduction or weight, then averages to its
+        gradient. On one process `data` itself is returned.
+
+        Args:
+            data: tensors `[rows, ...]` computed from this process's part of the batch, or a container of such.
+
+        Raises:
+            ValueError: a tensor has no dimensions.
+        """
+        from .whole_batch import gather_with_grad
+
+        return gather_with_grad(self, data)
+
     def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
         """Sum or mean over processes."""
         return collectives.reduce(self.world, tensor, reduction, scale)

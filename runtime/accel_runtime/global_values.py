@@ -136,7 +136,7 @@ def gather_batch(world: World, tracker: Tracker, data: Any, objects: bool) -> An
     if run is not None and run.exhausted and rows is not None and rows == sum(Share.of(t, world.size, world.rank).local for t in run.totals):
         return _in_original_order(world, data, run.totals, objects)
     if tracker.borrows(rows, next(leaves(data), None)):
-        data = data[:0] if objects else map_tensors(_no_rows, data)
+        data = data[:0] if objects else map_tensors(no_rows, data)
     return (collectives.gather_object if objects else collectives.gather_rows)(world, data)
 
 
@@ -161,7 +161,7 @@ def original_order(totals: list[int], size: int) -> list[int]:
     return order
 
 
-def _no_rows(tensor: torch.Tensor) -> torch.Tensor:
+def no_rows(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor if tensor.ndim else tensor[None])[:0]
 
 

@@ -1,6 +1,6 @@
 """The Accelerator at hand, for code that has none: model files, loss functions.
 
-`draw`, `global_mean`, `global_sum`, `global_len` and `gather_for_metrics` are the methods of the Accelerator made last. Where
+`draw`, `global_mean`, `global_sum`, `global_len`, `gather_for_metrics` and `gather_with_grad` are the methods of the Accelerator made last. Where
 there is none, they do what the same line does in a plain script. They may be called within a model's `forward`, which all
 processes run on their parts of the same batch, those without samples too.
 """
@@ -61,3 +61,9 @@ def gather_for_metrics(input_data: Any, use_gather_object: bool = False) -> Any:
     """The rows of the global batch in the original order, each once; detached."""
     accelerator = live_accelerator()
     return input_data if accelerator is None else accelerator.gather_for_metrics(input_data, use_gather_object)
+
+
+def gather_with_grad(data: Any) -> Any:
+    """The rows of the global batch in the original order, each once, with gradients."""
+    accelerator = live_accelerator()
+    return data if accelerator is None else accelerator.gather_with_grad(data)

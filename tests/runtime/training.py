@@ -51,6 +51,9 @@ class Plain:
     def gather_for_metrics(self, data: Any) -> Any:
         return data
 
+    def gather_with_grad(self, data: Any) -> Any:
+        return data
+
     def clip_grad_norm_(self, parameters: Any, max_norm: float) -> torch.Tensor:
         return nn.utils.clip_grad_norm_(parameters, max_norm)
 
