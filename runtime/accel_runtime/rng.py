@@ -5,6 +5,7 @@
 | shuffling, `draw`, Python and NumPy in the main process | shared: process 0's state goes to all when a loader starts |
 | a device's own generator (dropout on an accelerator) | differs per process; `draw` there uses a shared generator of its own |
 | workers of map-style loaders (augmentation) | differs per process |
+| augmentation without workers | shared, since every process reads whole batches (`data.reading`) |
 | workers of iterable data sets | shared, since every process reads the same stream |
 
 One process never touches a stream.

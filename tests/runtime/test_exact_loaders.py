@@ -7,6 +7,7 @@ from collections import UserDict, namedtuple
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch.utils.data import (
@@ -17,6 +18,7 @@ from torch.utils.data import (
     RandomSampler,
     Sampler,
     WeightedRandomSampler,
+    default_collate,
 )
 from torch.utils.data.distributed import DistributedSampler
 
@@ -283,3 +285,65 @@ def test_skipping_batches(n):
 
     for got in accelerated(program, n):
         assert_identical(got["x"], plain(program)["x"])
+
+
+class Augmented(Dataset):
+    """Noise from the global streams, or from a generator of its own."""
+
+    def __init__(self, own: bool = False):
+        self.samples = list(data(23))
+        self.generator = numpy.random.default_rng(5) if own else None
+        self.read = 0
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        self.read += 1
+        x, y = self.samples[i]
+        if self.generator is not None:
+            return x + torch.from_numpy(self.generator.normal(size=x.shape)).to(x), y
+        return x * random.choice([1, -1]) + 0.1 * torch.randn_like(x) + numpy.random.rand(), y
+
+
+def _noisy_collation(samples):
+    x, y = default_collate(samples)
+    return x * (torch.rand(x.shape) < 0.9), y
+
+
+@pytest.mark.parametrize("n", NS)
+@pytest.mark.parametrize(
+    "loader",
+    [
+        lambda: DataLoader(Augmented(), 8, shuffle=True),
+        lambda: DataLoader(Augmented(own=True), 8, shuffle=True),
+        lambda: DataLoader(Augmented(), 3, collate_fn=_noisy_collation),
+        lambda: DataLoader(data(23), 8, shuffle=True, collate_fn=_noisy_collation),
+    ],
+    ids=["global streams", "a generator of its own", "collation too", "collation"],
+)
+def test_without_workers_augmentation_is_that_of_one_process(loader, n):
+    assert_same_training(lambda trainer: fit(trainer, loader(), epochs=1), n)
+
+
+def test_streams_that_augmentation_uses_stay_in_step():
+    def program(trainer):
+        loader = trainer.prepare(DataLoader(Augmented(), 8, shuffle=True))
+        return {"choices": [random.random() for _ in range(2) for _ in loader]}
+
+    assert all(got["choices"] == plain(program)["choices"] for got in accelerated(program, 3))
+
+
+def test_a_data_set_that_draws_nothing_is_read_in_parts():
+    class Plain(Augmented):
+        def __getitem__(self, i):
+            self.read += 1
+            return self.samples[i]
+
+    def program(trainer):
+        dataset = Plain()
+        for _ in trainer.prepare(DataLoader(dataset, 4)):
+            pass
+        return {"read": dataset.read}
+
+    assert [got["read"] for got in accelerated(program, 2)] == [4 + 2 * 4 + 2, 4 + 2 * 4 + 1]

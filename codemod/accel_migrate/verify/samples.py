@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from accel_migrate.verify.records import Pass, Record
 from accel_migrate.verify.report import Difference
@@ -39,12 +39,13 @@ def _read_by_all(one: Pass, others: Sequence[Pass], records: Sequence[Record]) -
 
 def _counts(number: int, one: Pass, others: Sequence[Pass]) -> Difference | None:
     """Of passes that came to their end; a process without samples of its own borrows one, which counts nothing."""
-    if not one.ended or not all(other.ended for other in others) or _is_cut_later(one, others):
+    if not one.ended or not all(other.ended for other in others):
         return None
     if min(len(batch) for batch in one.batches) < len(others):
         return None
     expected = Counter(row for batch in one.batches for row in batch)
-    got = Counter(row for other in others for batch in other.batches for row in batch)
+    got = Counter(row for _, rows in _taken(one, others) for row in rows)
+    got.update(row for other in others for batch in other.batches[len(one.batches) :] for row in batch)
     often = max(expected.values())  # more than once where samples are drawn with replacement
     twice, never = sum(max(0, n - often) for n in got.values()), len(expected) - len(got)
     if not twice and (never <= 0 or often > 1):
@@ -54,10 +55,7 @@ def _counts(number: int, one: Pass, others: Sequence[Pass]) -> Difference | None
 
 
 def _batches(number: int, one: Pass, others: Sequence[Pass]) -> Difference | None:
-    if _is_cut_later(one, others):
-        return None
-    for place, (batch, *parts) in enumerate(zip(one.batches, *(other.batches for other in others), strict=False), 1):
-        rows = [row for part in parts for row in part]
+    for place, (batch, rows) in enumerate(_taken(one, others), 1):
         if len(batch) < len(others):
             continue
         if len(rows) != len(batch):
@@ -70,6 +68,10 @@ def _batches(number: int, one: Pass, others: Sequence[Pass]) -> Difference | Non
     return None
 
 
-def _is_cut_later(one: Pass, others: Sequence[Pass]) -> bool:
-    """Every process reads the original's whole batches, of which it gets its part after they are collated."""
-    return all(other.batches[:1] == one.batches[:1] for other in others)
+def _taken(one: Pass, others: Sequence[Pass]) -> Iterator[tuple[tuple[int, ...], Sequence[int]]]:
+    """The original's batches, each with the samples that the processes take of it.
+
+    Where every process reads the whole batch, each gets its part after it is read.
+    """
+    for batch, *parts in zip(one.batches, *(other.batches for other in others), strict=False):
+        yield batch, batch if all(part == batch for part in parts) else [row for part in parts for row in part]

@@ -2,7 +2,8 @@
 
 How a loader is cut depends on what it is:
 
-* map-style data with a batch sampler: the sampler's batches are cut, each process reads only its own samples;
+* map-style data with a batch sampler: the sampler's batches are cut, each process reads only its own samples (see `reading`
+  for data sets that draw);
 * a stream, or `collate="global"`: every process reads all, and the list of samples is cut before (or after) it is collated;
 * `dispatch_batches=True`: the main process reads, the others receive whole batches and cut them;
 * no automatic batching, or a subclass with its own `__iter__`: the batches themselves are cut along dimension 0.
@@ -35,6 +36,7 @@ from ..nested import find_batch_size, slice_rows
 from ..rng import put_states, read_main_streams, share_streams, take_states
 from ..world import World
 from .face import rebuild
+from .reading import Reading
 
 _DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 _WORKER_STRIDE = 1_000_003
@@ -74,12 +76,15 @@ class SamplerCutter:
         self.original = original
         self.world = world
         self.skip = skip
-        self.sampler = _CutBatches(original.batch_sampler, world)
-        own = {"generator": torch.Generator()} if world.size > 1 else {}
+        self.reading = Reading(original, world)
+        self.sampler = _CutBatches(original.batch_sampler, world, self.reading)
+        own: dict[str, Any] = {"generator": torch.Generator()} if world.size > 1 else {}
+        if not self.reading.fixed:
+            own["collate_fn"] = self.reading
         self.inner = rebuild(original, original.dataset, batch_sampler=self.sampler, **own)
 
     def open(self) -> Pairs:
-        share_streams_of(self.original, self.world)
+        self.reading.begin(share_streams_of(self.original, self.world))
         shares = self.sampler.arm(self.skip, _drawn_at_the_start(self.original))
         if self.world.size > 1 and not (self.inner.persistent_workers and self.inner._iterator is not None):
             self._seed_workers()
@@ -168,9 +173,10 @@ class DispatchCutter(BatchCutter):
 class _CutBatches:
     """A batch sampler that yields this process's indices of each batch of another one."""
 
-    def __init__(self, batch_sampler: Any, world: World) -> None:
+    def __init__(self, batch_sampler: Any, world: World, reading: Reading) -> None:
         self.batch_sampler = batch_sampler
         self.world = world
+        self.reading = reading
         self._armed: Iterator[Any] = iter(())
 
     def __len__(self) -> int:
@@ -193,7 +199,7 @@ class _CutBatches:
             indices = batch if isinstance(batch, list) else list(batch)
             share = Share.of(len(indices), self.world.size, self.world.rank)
             shares.append(share)
-            yield indices[share.start : share.stop]
+            yield self.reading.wanted(indices, share)
 
 
 class _CutCollate:
