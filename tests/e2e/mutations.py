@@ -42,7 +42,7 @@ MUTATIONS = (
         "gradients are not averaged",
     ),
     Mutation("evaluation not gathered", (("accelerator.gather_for_metrics((model(x), y))", "model(x), y"),), "lines", "one process's samples"),
-    Mutation("evaluation loader not prepared", _prepare("held_out"), "lines", "count some twice"),
+    Mutation("evaluation loader not prepared", _prepare("held_out"), "lines", "the loader of the evaluation is not prepared: every process reads all of its 68 samples"),
     Mutation("local loss printed", (("accelerator.global_mean(loss).item()", "loss.item()"),), "lines", "one process's samples"),
     Mutation("printed by all", (("accelerator.print(", "print("),), "lines", "printed by every process"),
     Mutation(
@@ -83,7 +83,7 @@ MUTATIONS = (
         "leaves the original's at step 5",
     ),
     Mutation("BatchNorm not synchronised", (("(split_batches=True)", "(split_batches=True, sync_batchnorm=False)"),), "loss", "BatchNorm takes its statistics"),
-    Mutation("batches per process", (("(split_batches=True)", "()"),), "steps", "6 optimizer steps where the original takes 12|batch size counts per process"),
+    Mutation("batches per process", (("(split_batches=True)", "()"),), "batch-size", "64 samples in a step where the original has 32 .the batch size counts per process"),
     Mutation("batches cut twice", (("batch_size=32", "batch_size=32 // accelerator.num_processes"),), "steps", "batches are cut twice"),
     Mutation(
         "no synchronisation",

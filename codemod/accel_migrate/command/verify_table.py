@@ -35,7 +35,8 @@ def block(comparison: Comparison) -> Iterator[str]:
     """What was found on one number of processes; the first line is its verdict."""
     many = f"{comparison.processes} process{'' if comparison.processes == 1 else 'es'}"
     off = f", with {' and '.join(comparison.switched_off)} switched off" if comparison.switched_off else ""
-    yield f"{many}: {comparison.verdict}, {comparison.steps} optimizer steps{off}"
+    larger = f", against the original with batches {comparison.times_as_large} times as large" if comparison.times_as_large > 1 else ""
+    yield f"{many}: {comparison.verdict}, {comparison.steps} optimizer steps{off}{larger}"
     for kind, name in _FIGURES.items():
         if kind in comparison.largest:
             floor = f"   (rounding alone: {comparison.floors[kind]:.1e})" if comparison.floors.get(kind) else ""

@@ -35,8 +35,8 @@ class Run:
     """What one run of a job did.
 
     `lines` holds the standard output of all processes, `errors` their error output (last, where it is known, that of the
-    process which failed first), `written` the files it made or changed, relative to `folder`; `streams` is the folder of
-    each process's output and records. `hung` says that it was ended because nothing went on.
+    process which failed first), `written` the files it made or changed, relative to `folder`, `wrote_temporary` those in
+    its folder for `temporary` files; `streams` is the folder of each process's output and records. `hung` says that it was ended because nothing went on.
     """
 
     folder: Path
@@ -50,6 +50,8 @@ class Run:
     exit_codes: tuple[int, ...] = ()
     first_failed: int | None = None
     hung: bool = False
+    temporary: Path = Path("/nowhere")
+    wrote_temporary: tuple[str, ...] = ()
 
     @property
     def succeeded(self) -> bool:

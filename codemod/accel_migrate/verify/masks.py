@@ -15,7 +15,7 @@ _PATTERNS = [
         r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b",
         rf"{_NUMBER}\s*{_RATES}",
         rf"{_NUMBER}\s*s/(?:it|step|batch|epoch)\b",
-        rf"{_NUMBER}\s*{_UNITS}\b",
+        rf"(?:{_NUMBER}\s*{_UNITS})+\b",
         rf"\b(?:time|elapsed|took|duration|eta|seconds|sec|ms|throughput|speed|memory|pid)\b[^\d\n]{{0,12}}{_NUMBER}",
         r"\b0x[0-9a-f]{6,}\b",
     )

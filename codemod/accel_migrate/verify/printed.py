@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+OTHER_TEXT = "other text"
 RELATIVE = 1e-4
-_NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|\bnan\b|[-+]?\binf\b")
+NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|\bnan\b|[-+]?\binf\b")
 _WHOLE = re.compile(r"[-+]?\d+")
 
 
@@ -61,14 +62,14 @@ def _different_count(expected: Sequence[str], got: Sequence[str]) -> str:
 
 def skeleton(line: str) -> str:
     """The line without its numbers; the width of a column may change with a sign."""
-    return " ".join(_NUMBER.sub("#", line).split())
+    return " ".join(NUMBER.sub("#", line).split())
 
 
 def _compare_line(one: str, other: str, relative: float) -> tuple[str, float]:
     if skeleton(one) != skeleton(other):
-        return "other text", 0.0
+        return OTHER_TEXT, 0.0
     largest, reason = 0.0, ""
-    for a, b in zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True):
+    for a, b in zip(NUMBER.findall(one), NUMBER.findall(other), strict=True):
         if _WHOLE.fullmatch(a) and _WHOLE.fullmatch(b):
             reason = reason or ("" if int(a) == int(b) else f"{a} is not {b}")
             continue

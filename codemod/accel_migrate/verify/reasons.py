@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from accel_migrate.verify.calls import reasons_of_calls
+from accel_migrate.verify.errors import reasons_of_errors
+from accel_migrate.verify.evaluated import reason_in_samples
 from accel_migrate.verify.records import Record, Step
 from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.runs import Traced
 from accel_migrate.verify.samples import same_losses_everywhere
-from accel_migrate.verify.suspects import Cause
+from accel_migrate.verify.suspects import Cause, draw_numbers_of_their_own
 
+_WRAPPED_KEY = re.compile(r" became .*\bmodule\.")
 _WRAPPED = re.compile(r": key (\S+\.)?module\.\S+ is new")
+_OF_WRAPPED = "a wrapped model is saved: its keys begin with 'module.' (unwrap it first)"
+_LOCAL = "they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
 _CAUSES = {
     "dropout": "dropout: the processes draw other masks than one process does",
     "augmentation": "augmentation: samples are read with other random numbers than on one process",
     "shuffle": "shuffling: the samples come in another order",
     "batchnorm": "BatchNorm takes its statistics over each process's part of the batch, not over the whole",
-    "noise": "random draws in the training loop are not those of the original: draw for the whole batch and take this process's rows (accelerator.draw)",
 }
 
 
-def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | None) -> list[str]:
-    """Best first."""
+def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | None, plain: Record | None = None) -> list[str]:
+    """Best first; `plain` is the original at its own batch size, where larger batches of it are compared with."""
     kinds = {d.kind for d in result.differences}
+    found = [*reasons_of_calls(got.run, got.records)]
     if kinds & {"hang", "timeout", "crash"}:
-        return []
-    found = [*_from_processes(got, result), *_from_steps(original, got, kinds)]
+        return [*found, *reasons_of_errors(got.run, len(got.records))]
+    found += [*_from_processes(got, result), *_from_steps(original, got, kinds, plain)]
     if cause is not None and cause.switched_off:
-        found += [_CAUSES[name] for name in cause.switched_off]
+        found += [_caused_by(name, got.records) for name in cause.switched_off]
     else:
         found += _from_gradients(original.records[0], got.records, result)
-    found += _from_output(result, kinds)
+    found += _from_output(original.records[0], got.records, result, kinds)
     return list(dict.fromkeys(found))
+
+
+def _caused_by(name: str, records: Sequence[Record]) -> str:
+    if name != "noise":
+        return _CAUSES[name]
+    if draw_numbers_of_their_own(records):
+        return "random draws in the training loop: each process draws numbers of its own"
+    return "every process draws the same random numbers in the training loop, where the original draws others for every sample: draw for the whole batch and take this process's rows (accelerator.draw), or seed the processes differently once the models are made"
 
 
 def _from_processes(got: Traced, result: Comparison) -> Iterator[str]:
@@ -57,20 +71,20 @@ def _from_processes(got: Traced, result: Comparison) -> Iterator[str]:
         yield "the gradients are not averaged over the processes: the model or the optimizer is not prepared, or no_sync covers the last backward before a step"
 
 
-def _from_steps(original: Traced, got: Traced, kinds: set[str]) -> Iterator[str]:
+def _from_steps(original: Traced, got: Traced, kinds: set[str], plain: Record | None) -> Iterator[str]:
     processes, theirs, ours = len(got.records), len(original.records[0].steps), len(got.records[0].steps)
     if same_losses_everywhere(got.records) and kinds & {"samples", "loss", "gradient"} and _may_read_the_same(got.records):
         yield "every process computes the same losses: the loader is not prepared, so that each reads all samples"
     sizes = _batch_sizes(original.records[0]), [_batch_sizes(record) for record in got.records]
     if processes > 1 and sizes[0] and all(sizes[1]) and "samples" in kinds:
         whole, parts = sizes[0][0], sum(part[0] for part in sizes[1])
-        if parts > whole and not same_losses_everywhere(got.records):
-            yield f"each process takes a batch of its own: {parts} samples in a step where the original has {whole} (the batch size counts per process)"
-        elif parts < whole:
+        if parts < whole:
             yield f"batches are cut twice: {parts} samples in a step over all processes where the original has {whole}"
     if "learning-rate" in kinds:
-        yield _of_rates(original.records[0], got.records[0])
-    if "steps" in kinds and ours != theirs:
+        yield _of_rates(original.records[0], got.records[0], plain)
+    if "steps" in kinds and processes > 1 and ours == processes * theirs:
+        yield f"{ours} optimizer steps where the original takes {theirs}: the length of a loader is taken before prepare, where it counts the batches of all processes"
+    elif "steps" in kinds and ours != theirs:
         yield f"{ours} optimizer steps where the original takes {theirs}: loops or accumulation windows have another length"
 
 
@@ -80,7 +94,9 @@ def _may_read_the_same(records: list[Record]) -> bool:
     return all(batch == first[0] for batch in first)
 
 
-def _of_rates(original: Record, got: Record) -> str:
+def _of_rates(original: Record, got: Record, plain: Record | None) -> str:
+    if plain is not None and _follow_samples(plain, original, got):
+        return "the learning rate changes with the number of samples, as in the original at its own batch size: a prepared scheduler steps once for each process's batch"
     pairs = zip(original.steps, got.steps, strict=False)
     number, one, other = next((n, a.rates, b.rates) for n, (a, b) in enumerate(pairs, 1) if not _close(a.rates, b.rates))
     if number == 1:
@@ -90,9 +106,16 @@ def _of_rates(original: Record, got: Record) -> str:
     return f"the learning rate leaves the original's at step {number}{ahead}"
 
 
+def _follow_samples(plain: Record, larger: Record, got: Record) -> bool:
+    """Whether after every step the rate is that of the original after as many samples, in its smaller batches."""
+    times = len(plain.steps) // len(larger.steps) if larger.steps else 0
+    pairs = list(zip(got.steps, plain.steps[::times] if times else [], strict=False))
+    return times > 1 and len(pairs) > 1 and all(_close(a.rates, b.rates) for a, b in pairs)
+
+
 def _from_gradients(original: Record, records: list[Record], result: Comparison) -> Iterator[str]:
     step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=0)
-    if not step or any(d.kind in ("replicas", "samples", "steps") for d in result.differences):
+    if not step or any(d.kind in ("replicas", "samples", "steps") or (d.kind == "learning-rate" and d.step <= step) for d in result.differences):
         return
     one, other = original.steps[step - 1], records[0].steps[step - 1]
     ratio = _common_ratio(one, other)
@@ -134,20 +157,22 @@ def _most_different(original: Record, one: Step, other: Step) -> str:
     return f"the gradient of {original.name(one, place)} has norm {pairs[place][1]:.6g} instead of {pairs[place][0]:.6g}"
 
 
-def _from_output(result: Comparison, kinds: set[str]) -> Iterator[str]:
+def _from_output(original: Record, records: Sequence[Record], result: Comparison, kinds: set[str]) -> Iterator[str]:
     training = kinds & {"loss", "gradient", "replicas", "weights", "steps", "samples", "learning-rate"}
     if "lines" in kinds and not training:
         texts = " ".join(d.text for d in result.differences if d.kind == "lines")
-        if "lines are printed instead of" in texts:
+        if _WRAPPED_KEY.search(texts):
+            yield _OF_WRAPPED
+        elif "lines are printed instead of" in texts:
             yield "lines are printed by every process: print on the main process only (accelerator.print)"
         else:
             start = "the training is the same and printed figures are not" if result.steps else "printed figures are not the same"
-            yield f"{start}: they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
+            yield f"{start}: {reason_in_samples(original, records) or _LOCAL}"
     for difference in result.differences:
         if difference.kind == "files" and "at once" in difference.text:
             yield "files are written by every process: write on the main process only (accelerator.save, is_main_process)"
         elif difference.kind == "files" and _WRAPPED.search(difference.text):
-            yield "a wrapped model is saved: its keys begin with 'module.' (unwrap it first)"
+            yield _OF_WRAPPED
 
 
 def _batch_sizes(record: Record) -> list[int]:

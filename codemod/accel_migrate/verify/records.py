@@ -20,23 +20,30 @@ class Step:
     rates: tuple[float, ...]
     gradients: tuple[float, ...]
     weights: tuple[float, ...]
+    random: int = 0
 
 
 @dataclass
 class Pass:
-    """One pass over a loader: number of its data set, the indices of each batch, whether it trained, whether it ended."""
+    """One pass over a loader: number of its data set, the indices of each batch, whether it trained, whether it ended.
+
+    `skipped` counts the batches that were read before the first one that was trained on, in an order drawn at random.
+    """
 
     data: int
     batches: list[tuple[int, ...]] = field(default_factory=list)
     trains: bool = False
     ended: bool = False
+    skipped: int = 0
 
 
 @dataclass
 class Record:
     """One process of a run. `how` says how it ended: "ended", "stopped" after so many steps, or "" if neither.
 
-    `names` are those of the parameters, by optimizer.
+    `names` are those of the parameters, by optimizer; `parts` tell what data sets that are parts of others consist of;
+    `calls` the places of calls that every process should make; `faults` are calls that lose what they should keep;
+    `gathers` says whether figures of the processes are put together, None if that is not known.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -45,6 +52,10 @@ class Record:
     uses: frozenset[str] = frozenset()
     how: str = ""
     names: tuple[tuple[str, ...], ...] = ()
+    parts: dict[int, int] = field(default_factory=dict)
+    calls: dict[str, list[str]] = field(default_factory=dict)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    gathers: bool | None = None
 
     def name(self, step: Step, place: int) -> str:
         """Of the parameter at `place` in the optimizer that took `step`."""
@@ -65,25 +76,44 @@ def _read(path: Path) -> Record:
         except json.JSONDecodeError:  # the end of a killed process
             break
     record.passes = [passes[number] for number in sorted(passes) if passes[number].batches]
+    record.faults += _left_out(record)
     return record
 
 
 def _add(line: dict[str, Any], record: Record, passes: dict[int, Pass]) -> None:
     if "step" in line:
         numbers = (tuple(line[name]) for name in ("lr", "gradients", "weights"))
-        record.steps.append(Step(line["step"], line["loss"], line["backwards"], *numbers))
+        record.steps.append(Step(line["step"], line["loss"], line["backwards"], *numbers, random=line["random"]))
     elif "batch" in line:
         passes[line["pass"]].data = line["data"]
         passes[line["pass"]].batches.append(tuple(line["rows"]))
     elif "trains_in" in line:
-        passes[line["trains_in"]].trains = True
+        passes[line["trains_in"]].trains, passes[line["trains_in"]].skipped = True, line["skipped"]
     elif "pass_end" in line:
         passes[line["pass_end"]].ended = True
+    elif "made_of" in line:
+        record.parts[line["data"]] = line["made_of"]
+    elif "called" in line:
+        record.calls.setdefault(line["called"], []).append(line["at"])
+    elif "fault" in line:
+        record.faults.append((line["fault"], line["at"]))
+    elif "gathers" in line:
+        record.gathers = line["gathers"]
     elif "wrote" in line:
         record.wrote.append(line["wrote"])
     elif "end" in line:
         record.how, record.uses = line["end"], frozenset(line["uses"])
         record.names = tuple(tuple(names) for names in line["names"])
+
+
+def _left_out(record: Record) -> list[tuple[str, str]]:
+    """A pass that begins with batches which are read and not trained on, where others (which may read ahead) have fewer of them."""
+    skipped = [p.skipped for p in record.passes if p.trains]
+    more = max(skipped, default=0) - (min(skipped) if len(skipped) > 1 else 2)
+    if more <= 0 or "load_state" not in record.calls:
+        return []
+    text = f"after load_state {more} batches are read and left out, but in an order that is drawn anew: they are not those which were trained on (skip_first_batches and a seedable sampler)"
+    return [(text, record.calls["load_state"][0])]
 
 
 def global_losses(records: Sequence[Record]) -> list[float]:

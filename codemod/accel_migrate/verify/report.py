@@ -11,7 +11,8 @@ SAME, EXPECTED, DIFFERENT = "same", "expected differences", "different"
 class Difference:
     """One thing in which the runs differ.
 
-    `kind` is one of steps, loss, learning-rate, gradient, replicas, samples, order, weights, lines, files, hang, timeout, crash; `step`
+    `kind` is one of steps, loss, learning-rate, gradient, replicas, samples, order, weights, lines, files, batch-size, calls, fault, hang, timeout,
+    crash; `step`
     counts optimizer steps from 1, 0 where none is meant; `size` is relative.
     """
 
@@ -27,7 +28,8 @@ class Comparison:
     """The original on one process and the migrated script on `processes`.
 
     `reasons` say why they differ, best first; `largest` holds the largest relative difference of each kind of figure;
-    `switched_off` what had to be switched off to compare the rest; `unverified` what was not compared.
+    `switched_off` what had to be switched off to compare the rest; `times_as_large` are the original's batches where each
+    process takes one of its own; `unverified` what was not compared.
     """
 
     processes: int
@@ -38,6 +40,7 @@ class Comparison:
     largest: dict[str, float] = field(default_factory=dict)
     floors: dict[str, float] = field(default_factory=dict)
     switched_off: tuple[str, ...] = ()
+    times_as_large: int = 1
     unverified: list[str] = field(default_factory=list)
 
     @property

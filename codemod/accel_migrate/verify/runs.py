@@ -16,7 +16,7 @@ class Request:
     """What to verify and how.
 
     `processes` for the migrated script; `steps` optimizer steps are run, 0 for all; `relative` difference that counts as
-    none; `timeout` seconds for a run, and `hang_seconds` without any computation; `cpu` maps devices to the CPU.
+    none; `timeout` seconds for a run, and `hang_seconds` without any computation; `cpu` maps devices to the CPU; the original's batches are `batches` times as large.
     """
 
     original: Job
@@ -28,6 +28,7 @@ class Request:
     hang_seconds: float = HANG_SECONDS
     cpu: bool = True
     seed: int = 0
+    batches: int = 1
 
 
 @dataclass(frozen=True)
@@ -48,25 +49,34 @@ class Runs:
         self.request, self.warm, self.tell = request, warm, tell
         self._done: dict[tuple[object, ...], Traced] = {}
 
-    def original(self, *, control: bool = False, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
-        """On one process; the control run reverses the samples in each batch."""
+    def with_larger_batches(self, times: int) -> Runs:
+        """The same, with batches of the original so many times as large."""
+        larger = Runs(replace(self.request, batches=times), self.warm, self.tell)
+        larger._done = self._done
+        return larger
+
+    def original(self, *, control: bool = False, nudged: bool = False, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
+        """On one process; the control run reverses the samples in each batch, the nudged one begins with other last digits."""
         what = "control run (samples reversed in each batch)" if control else "original"
-        return self._run(self.request.original, 1, control, off, steps, what)
+        what = "control run (last digits of all weights changed)" if nudged else what
+        what += f" with batches {self.request.batches} times as large" if self.request.batches > 1 else ""
+        return self._run(self.request.original, 1, control, off, steps, what, nudged)
 
     def migrated(self, processes: int, *, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
         """On so many processes."""
         what = f"migrated on {processes} process{'es' if processes > 1 else ''}"
         return self._run(self.request.migrated, processes, False, off, steps, what)
 
-    def _run(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int | None, what: str) -> Traced:
+    def _run(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int | None, what: str, nudged: bool = False) -> Traced:
         steps = self.request.steps if steps is None else steps
-        key = (job is self.request.original, processes, control, off, steps)
+        batches = self.request.batches if job is self.request.original else 1
+        key = (job is self.request.original, processes, control, off, steps, batches, nudged)
         if key not in self._done:
             self.tell(what + (f", without {' and '.join(off)}" if off else ""))
-            self._done[key] = self._started(job, processes, control, off, steps)
+            self._done[key] = self._started(job, processes, control, off, steps, batches, nudged)
         return self._done[key]
 
-    def _started(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int) -> Traced:
+    def _started(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int, batches: int, nudged: bool) -> Traced:
         request = self.request
         on_cpu = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"} if request.cpu else {}
         run = self.warm.run(
@@ -75,6 +85,6 @@ class Runs:
             timeout=request.timeout,
             hang_seconds=request.hang_seconds,
             reverse_batches=control,
-            trace={"steps": steps, "seed": request.seed, "cpu": request.cpu, "off": list(off)},
+            trace={"steps": steps, "seed": request.seed, "cpu": request.cpu, "off": list(off), "batches": batches, "nudged": nudged},
         )
         return Traced(run, read_records(Path(run.streams), processes))

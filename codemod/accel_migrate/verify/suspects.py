@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from accel_migrate.verify.records import Record
 from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.runs import Runs
-from accel_migrate.verify.training import compare_training
+from accel_migrate.verify.training import compare_training, noise_floor
 
-EXPECTED_CAUSES = frozenset({"dropout", "augmentation", "shuffle"})
+_EXPECTED = frozenset({"dropout", "augmentation", "shuffle"})
 """Other random numbers for these are equal in distribution: the same experiment."""
+_TOLD_BY = ("loss", "gradient", "replicas")
 _ALWAYS = ("noise",)
 _ORDER = ("dropout", "augmentation", "shuffle", "batchnorm", "noise")
 
@@ -22,22 +26,44 @@ class Cause:
 
 
 def find_cause(runs: Runs, processes: int, result: Comparison) -> Cause:
-    """Try what the trainings use, each alone, then all that may differ by chance together."""
+    """Try what the trainings use, each alone, then all together and as few of them as it takes."""
     first = min(d.step for d in result.differences if d.kind in ("loss", "gradient"))
     used = set().union(*(r.uses for r in (*runs.original().records, *runs.migrated(processes).records)), _ALWAYS)
     suspects = [name for name in _ORDER if name in used]
     for name in suspects:
         if _vanishes(runs, processes, (name,), first):
             return Cause((name,))
-    together = tuple(name for name in suspects if name in EXPECTED_CAUSES)
-    return Cause(together) if len(together) > 1 and _vanishes(runs, processes, together, first) else Cause()
+    if len(suspects) < 2 or not _vanishes(runs, processes, tuple(suspects), first):
+        return Cause()
+    for name in reversed(suspects[:]):
+        fewer = tuple(other for other in suspects if other != name)
+        if len(fewer) > 1 and _vanishes(runs, processes, fewer, first):
+            suspects.remove(name)
+    return Cause(tuple(suspects))
+
+
+def is_expected(cause: Cause, records: Sequence[Record]) -> bool:
+    """Whether the trainings are the same but for other random numbers; the processes must not all draw the same ones."""
+    allowed = _EXPECTED | ({"noise"} if draw_numbers_of_their_own(records) else set())
+    return bool(cause.switched_off) and set(cause.switched_off) <= allowed
+
+
+def draw_numbers_of_their_own(records: Sequence[Record]) -> bool:
+    """Whether the processes' random streams have been in different states at the first step."""
+    states = {record.steps[0].random for record in records if record.steps}
+    return len(states) == len(records) > 1
 
 
 def _vanishes(runs: Runs, processes: int, off: tuple[str, ...], first: int) -> bool:
-    """Whether the trainings agree up to the step at which they parted, and the one after."""
+    """Whether the trainings agree up to the step at which they parted, and the one after, or differ by no more than rounding does."""
     steps = first + 1 if not runs.request.steps else min(first + 1, runs.request.steps)
     original, got = runs.original(off=off, steps=steps), runs.migrated(processes, off=off, steps=steps)
-    if not (original.run.succeeded and got.run.succeeded) or not original.records[0].steps:
+    one, relative = original.records[0], runs.request.relative
+    if not (original.run.succeeded and got.run.succeeded) or not one.steps or not all(math.isfinite(step.loss) for step in one.steps):
         return False
-    found = compare_training(original.records[0], got.records, None, runs.request.relative, {})
-    return not any(d.kind in ("loss", "gradient", "replicas") for d in found)
+    parted = [d.step for d in compare_training(one, got.records, None, relative, {}) if d.kind in _TOLD_BY]
+    if not parted or min(parted) == 1:
+        return not parted
+    nudged = runs.original(off=off, steps=steps, nudged=True)
+    floor = noise_floor(one, nudged.records[0], relative, trusted=True) if nudged.run.succeeded else None
+    return not any(d.kind in _TOLD_BY for d in compare_training(one, got.records, floor, relative, {}))

@@ -12,6 +12,7 @@ from accel_migrate.verify.report import Difference
 TIMES_THE_FLOOR = 10.0
 _FIRST_STEPS = 5
 """In so many steps rounding has not grown yet: a control run that differs here has met other random numbers."""
+LOST = 0.1
 _GRADIENTS = 10.0
 """Gradients may differ by so many times as much as losses: they are small differences of large numbers."""
 
@@ -33,13 +34,21 @@ class Floor:
         return max(least, TIMES_THE_FLOOR * max(figures[: step + 2], default=0.0))
 
 
-def noise_floor(original: Record, control: Record, relative: float) -> Floor | None:
-    """Measured by the control run; None where that was another training."""
+def noise_floor(original: Record, control: Record, relative: float, trusted: bool) -> Floor | None:
+    """Measured by a control run; None where that was another training, which a `trusted` one is not."""
     losses = [_apart(a.loss, b.loss) for a, b in zip(original.steps, control.steps, strict=False)]
     gradients = [_apart(_norm(a), _norm(b)) for a, b in zip(original.steps, control.steps, strict=False)]
-    if len(original.steps) != len(control.steps) or max(losses[:_FIRST_STEPS], default=0.0) > relative:
+    if len(original.steps) != len(control.steps) or (not trusted and max(losses[:_FIRST_STEPS], default=0.0) > relative):
         return None
     return Floor(tuple(losses), tuple(gradients))
+
+
+def lost_in_rounding(floor: Floor | None, steps: int) -> list[str]:
+    """From where on differences say nothing, since rounding alone makes such ones."""
+    lost = next((step for step, loss in enumerate(floor.losses) if TIMES_THE_FLOOR * loss > LOST), None) if floor else None
+    if lost is None:
+        return []
+    return [f"losses of optimizer steps {lost + 1} to {steps}: rounding alone changes them by more than {LOST / TIMES_THE_FLOOR:.0%} (a lower learning rate or float64 helps)"]
 
 
 def compare_training(

@@ -13,10 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from accel_migrate.verify.job import Job, Run, copy_job, written_since
+from accel_migrate.verify.job import Job, Run, copy_job, file_states, written_since
 
 PRELOADED = ("torch", "torch._dynamo", "torch.distributed", "numpy")
 HANG_SECONDS = 15.0
+_SHORT = 12
+"""Letters of a folder's name: paths of sockets must stay short."""
 _ZYGOTE = "accel_migrate.verify.hooks.zygote"
 
 
@@ -86,8 +88,9 @@ class ForkingRunner:
         It is ended after `timeout` seconds, and after `hang_seconds` in which none of its processes computed anything.
         `trace` are the settings of `hooks.tracing`; None traces nothing.
         """
-        top = Path(tempfile.mkdtemp(prefix=f"{job.folder.name}-{processes}-", dir=self.scratch))
-        folder, out = top / "files", top / "streams"
+        top = Path(tempfile.mkdtemp(prefix=f"{job.folder.name[:_SHORT]}-{processes}-", dir=self.scratch))
+        folder, out, temporary = top / "files", top / "streams", top / "tmp"
+        temporary.mkdir()
         before = copy_job(job, folder)
         out.mkdir()
         answer = self._ask(
@@ -95,14 +98,14 @@ class ForkingRunner:
             module=job.module,
             args=list(job.args),
             cwd=str(folder / job.cwd),
-            env=job.env,
+            env={"TMPDIR": str(temporary), **job.env},
             processes=processes,
             distributed=processes > 1 or job.distributed,
             timeout=timeout,
             hang_seconds=hang_seconds,
             out=str(out),
             reverse_batches=reverse_batches,
-            trace=None if trace is None else {**trace, "folder": str(folder)},
+            trace=None if trace is None else {**trace, "folder": str(folder), "temporary": str(temporary)},
         )
         return Run(
             folder=folder,
@@ -116,6 +119,8 @@ class ForkingRunner:
             exit_codes=tuple(answer["exit_codes"]),
             first_failed=answer["first_failed"],
             hung=answer["hung"],
+            temporary=temporary,
+            wrote_temporary=tuple(file_states(temporary)),
         )
 
     def call(self, function: str, **arguments: Any) -> Any:

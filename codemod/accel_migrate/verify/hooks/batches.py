@@ -30,7 +30,10 @@ def trace(recorder: Recorder) -> None:
         if getattr(self, "_verify_sampler", None) is not self._sampler_iter:  # a new pass, or workers that were kept for one
             self._verify_sampler, self._verify_pass = self._sampler_iter, next(counter)
             self._verify_data = _number(self._dataset, numbers)
-            self._verify_trains = False
+            self._verify_trains, self._verify_read = False, 0
+            self._verify_part = _part(self._dataset)
+            if self._verify_part is not None:
+                recorder.write(data=self._verify_data, made_of=hash(self._verify_part))
             if self._num_workers:
                 state.note_use("augmentation")  # what workers draw is not seen from here
         _move_to_end(self)
@@ -39,7 +42,9 @@ def trace(recorder: Recorder) -> None:
         except StopIteration:
             recorder.write(pass_end=self._verify_pass, trains=self._verify_trains)
             raise
-        recorder.write(**{"batch": True, "data": self._verify_data, "pass": self._verify_pass, "rows": _rows(index)})
+        rows = _rows(index) if self._verify_part is None else [self._verify_part[row] for row in _rows(index)]
+        self._verify_read += 1
+        recorder.write(**{"batch": True, "data": self._verify_data, "pass": self._verify_pass, "rows": rows})
         return index
 
     _BaseDataLoaderIter._next_index = next_index
@@ -50,11 +55,35 @@ def note_training() -> None:
     """A backward: the pass that was advanced last is one of training."""
     if _passes and not _passes[-1]._verify_trains:
         _passes[-1]._verify_trains = True
-        _note(_passes[-1]._verify_pass)
+        _note(_passes[-1])
 
 
-def _note(number: int) -> None:
-    _note.recorder.write(trains_in=number)  # type: ignore[attr-defined]
+def _note(iterator: Any) -> None:
+    skipped = iterator._verify_read - 1 if _draws_its_order(iterator) else 0
+    _note.recorder.write(trains_in=iterator._verify_pass, skipped=skipped)  # type: ignore[attr-defined]
+
+
+def _draws_its_order(iterator: Any) -> bool:
+    """Whether another pass has another order, which nothing but the state of a random stream decides."""
+    from torch.utils.data import RandomSampler
+
+    sampler, seen = getattr(iterator, "_index_sampler", None), 0
+    while sampler is not None and not isinstance(sampler, RandomSampler) and seen < 5:
+        sampler, seen = getattr(sampler, "sampler", None) or getattr(sampler, "batch_sampler", None), seen + 1
+    return isinstance(sampler, RandomSampler) and type(sampler).__name__ != "SeedableRandomSampler"
+
+
+def _part(dataset: Any) -> tuple[int, ...] | None:
+    """Which samples of the data set that it was split from a `Subset` has; None for others."""
+    from torch.utils.data import Subset
+
+    if type(dataset) is not Subset:
+        return None
+    below = _part(dataset.dataset)
+    try:
+        return tuple(int(i) if below is None else below[int(i)] for i in dataset.indices)
+    except (TypeError, ValueError, IndexError):  # keys of other kinds
+        return None
 
 
 def _move_to_end(iterator: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 from accel_migrate.verify.hooks import batches, state
@@ -10,7 +11,12 @@ if TYPE_CHECKING:
     from accel_migrate.verify.hooks.tracing import Recorder
 
 
-class _Steps:
+_STEPS_WITH_STREAM = 3
+
+
+class Steps:
+    """Of one process; `losses` are those of the backwards since the last step, with the gradients that they started with."""
+
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.losses: list[tuple[Any, Any]] = []
@@ -39,15 +45,16 @@ class _Steps:
             lr=self.rates,
             gradients=measured[: len(parameters)],
             weights=measured[len(parameters) :],
+            random=_stream() if self.recorder.steps < _STEPS_WITH_STREAM else 0,
         )
 
 
-def trace(recorder: Recorder) -> None:
+def trace(recorder: Recorder) -> Steps:
     """Hook `torch.autograd.backward`, through which `Tensor.backward` goes too, and every optimizer's step."""
     import torch
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-    steps = _Steps(recorder)
+    steps = Steps(recorder)
     plain = torch.autograd.backward
 
     def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -57,6 +64,14 @@ def trace(recorder: Recorder) -> None:
     torch.autograd.backward = backward
     register_optimizer_step_pre_hook(steps.before_step)
     register_optimizer_step_post_hook(steps.after_step)
+    return steps
+
+
+def _stream() -> int:
+    """Tells states of torch's random stream apart."""
+    import torch
+
+    return zlib.crc32(torch.get_rng_state().numpy())
 
 
 def _weighted(root: Any, seed: Any) -> float:

@@ -2,9 +2,12 @@
 
 | line | holds |
 | --- | --- |
-| `{"step", "loss", "backwards", "lr", "gradients", "weights"}` | an optimizer step (its optimizer's number); `loss` is the sum of the losses of the backwards since the last step, each times the gradient it started with: the mean of it over processes is what the averaged gradient belongs to; norms per parameter |
+| `{"step", "loss", "backwards", "lr", "gradients", "weights", "random"}` | an optimizer step (its optimizer's number); `loss` is the sum of the losses of the backwards since the last step, each times the gradient it started with: the mean of it over processes is what the averaged gradient belongs to; norms per parameter; `random` tells states of the random stream apart, in the first steps |
 | `{"batch", "data", "pass", "rows"}` | a batch read by a loader: the number of its data set, of the pass over it, and the samples' indices |
 | `{"pass_end"}` | a pass has come to its end |
+| `{"data", "made_of"}` | what a data set that is part of another consists of |
+| `{"called", "at"}`, `{"fault", "at"}` | see `accelerators` |
+| `{"gathers"}` | whether an accelerator has gathered or reduced anything |
 | `{"wrote"}` | a file of the scratch copy opened for writing |
 | `{"end", "uses", "names"}` | the script ended, or was stopped; which sources of randomness and which layers it has; names of parameters by optimizer |
 """
@@ -78,16 +81,41 @@ class Recorder:
 
 
 def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> None:
-    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "folder"}."""
-    from accel_migrate.verify.hooks import batches, cpu, seeds, state, steps, switches, written
+    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "batches", "nudged", "folder", "temporary"}."""
+    from accel_migrate.verify.hooks import (
+        accelerators,
+        batch_order,
+        batches,
+        cpu,
+        nudge,
+        seeds,
+        state,
+        steps,
+        switches,
+        written,
+    )
 
     recorder = Recorder(out, rank, processes, settings["steps"])
     if settings["cpu"]:
         cpu.map_to_cpu()
     seeds.make_deterministic(settings["seed"])
     switches.switch_off(settings["off"])
+    if settings["batches"] > 1:
+        batch_order.enlarge_batches(settings["batches"])
+    if settings["nudged"]:
+        nudge.nudge_weights()
+    _name_parameters_in_errors(processes)
     state.watch()
     batches.trace(recorder)
-    steps.trace(recorder)
-    written.trace(recorder, settings["folder"])
+    traced = steps.trace(recorder)
+    accelerators.trace(recorder, traced, os.path.realpath(settings["folder"]))
+    written.trace(recorder, {settings["folder"]: "", settings["temporary"]: "temporary files"})
     atexit.register(recorder.end, "ended")
+
+
+def _name_parameters_in_errors(processes: int) -> None:
+    """DDP then says which parameters got no gradient."""
+    if processes > 1:
+        import torch.distributed as dist
+
+        dist.set_debug_level(dist.DebugLevel.INFO)

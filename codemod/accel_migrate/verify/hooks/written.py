@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
-def trace(recorder: Recorder, folder: str) -> None:
-    """Watch `open` by an audit hook, and `torch.save`, which opens files past Python.
+def trace(recorder: Recorder, folders: dict[str, str]) -> None:
+    """Watch `open` by an audit hook, and `torch.save`, which opens files past Python; in these folders, each with what to put
+    in front of a file's name.
 
     Files that are appended to are not recorded: several processes may hold a log open, and what they write shows in it.
     """
     import torch
 
-    top = os.path.realpath(folder) + os.sep
+    tops = {os.path.realpath(folder) + os.sep: name for folder, name in folders.items()}
     seen: set[str] = set()
 
     def note(path: Any, appended: bool = False) -> None:
@@ -29,12 +30,13 @@ def trace(recorder: Recorder, folder: str) -> None:
         place = os.path.abspath(os.fsdecode(path))
         parent, name = os.path.split(place)
         place = os.path.join(os.path.realpath(parent), name)
-        if not place.startswith(top) or "__pycache__" in place:
+        top = next((top for top in tops if place.startswith(top)), None)
+        if top is None or "__pycache__" in place:
             return
         _copy_if_linked(place)
         if place not in seen and not appended:
             seen.add(place)
-            recorder.write(wrote=os.path.relpath(place, top))
+            recorder.write(wrote=os.path.join(tops[top], os.path.relpath(place, top)))
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(args[2], int) and args[2] & _WRITING:

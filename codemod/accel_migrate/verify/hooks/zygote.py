@@ -25,6 +25,7 @@ import runpy
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -207,6 +208,7 @@ def _redirect(out: Path, rank: int) -> None:
 def _enter(request: dict[str, Any], rank: int, port: int) -> None:
     os.chdir(request["cwd"])
     os.environ.update(request["env"])
+    tempfile.tempdir = None  # what was found before the fork
     if request["distributed"]:
         os.environ.update(_torchrun_environment(rank, request["processes"], port))
     sys.argv = [request["script"], *request["args"]]
