@@ -61,7 +61,7 @@ class Context:
     def reaches_training(self) -> bool:
         """Whether the accelerator can be had at every backward pass and evaluation loop."""
         places: list[ast.AST] = [b.call for b in self.facts.backwards.values() if b.with_loader]
-        used = [place for place in (*places, *self.facts.gathers) if not self.is_unused(place)]
+        used = [place for place in (*places, *self.facts.gathers, *self.facts.cuts) if not self.is_unused(place)]
         try:
             for place in used:
                 self.accelerator(place)

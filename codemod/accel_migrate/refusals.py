@@ -12,6 +12,7 @@ from accel_migrate.facts.classes import ancestry
 from accel_migrate.facts.distributed import spawns
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.outside import batches_from_outside
+from accel_migrate.facts.unshared import why_no_batch
 from accel_migrate.result import Status
 from accel_migrate.source import PYTHON_SUFFIXES
 
@@ -56,18 +57,11 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
         given = batches_from_outside(facts)
         if given is not None:
             return Refusal("refused", f"it trains on `{given}`, which nothing here passes: run the tool on the script that does, and the modules it imports come along")
-        return Refusal("refused", f"no data parallel meaning: it trains without a data loader, so there is no batch to share out{_unfollowed(facts)}")
+        why = why_no_batch(facts)
+        return Refusal("refused", "no data parallel meaning: it trains without a data loader, so there is no batch to share out" + (f" ({why})" if why else ""))
     if not facts.optimized:
         return Refusal("refused", "no optimizer from torch.optim found: nothing says which models are trained")
     return None
-
-
-def _unfollowed(facts: Facts) -> str:
-    """The input of a model that may be a batch made by hand, but could not be followed."""
-    node = facts.unfollowed or min(facts.blind_forwards, key=lambda call: (call.lineno, call.col_offset), default=None)
-    if node is None:
-        return ""
-    return f" ({facts.source(node).where(node.lineno)}: it is not known whether `{ast.unparse(node)[:40]}` is one batch of rows; a DataLoader would say so)"
 
 
 def _own_parallelism(facts: Facts) -> Refusal | None:

@@ -43,7 +43,8 @@ class Combining(ProcessControl):
         the global batch, as with a prepared loader. On one process the batch is returned as it is.
 
         Args:
-            batch: tensors whose dimension 0 is the samples, a list with one entry per sample, or a container of such.
+            batch: a tensor or array whose dimension 0 is the samples, a list with one entry for each sample, or a tuple or
+                dict of such.
 
         Raises:
             ValueError: there is nothing to cut in it.

@@ -17,7 +17,7 @@ def map_tensors(fn: Callable[[torch.Tensor], Any], data: Any) -> Any:
     """Return `data` with each tensor replaced by `fn(tensor)`; a container without tensors is returned itself."""
     if isinstance(data, torch.Tensor):
         return fn(data)
-    return _rebuild(data, lambda part: map_tensors(fn, part))
+    return rebuild(data, lambda part: map_tensors(fn, part))
 
 
 def leaves(data: Any) -> Iterator[torch.Tensor]:
@@ -25,7 +25,7 @@ def leaves(data: Any) -> Iterator[torch.Tensor]:
     if isinstance(data, torch.Tensor):
         yield data
     else:
-        for part in _parts(data):
+        for part in children(data):
             yield from leaves(part)
 
 
@@ -35,7 +35,7 @@ def others(data: Any) -> Iterator[Any]:
         return
     if not is_container(data):
         yield data
-    for part in _parts(data):
+    for part in children(data):
         yield from others(part)
 
 
@@ -46,7 +46,7 @@ def skeleton(data: Any) -> str:
     if isinstance(data, Mapping):
         return "{" + ", ".join(f"{key!r}: {skeleton(value)}" for key, value in data.items()) + "}"
     if is_container(data):
-        return "[" + ", ".join(map(skeleton, _parts(data))) + "]"
+        return "[" + ", ".join(map(skeleton, children(data))) + "]"
     return type(data).__name__
 
 
@@ -94,7 +94,7 @@ def send_to_device(
         return _rebuild_mapping(data, moved)
     if hasattr(data, "to") and not isinstance(data, type):
         return _move_object(data, device, non_blocking)
-    return _rebuild(data, lambda part: send_to_device(part, device, non_blocking, skip_keys))
+    return rebuild(data, lambda part: send_to_device(part, device, non_blocking, skip_keys))
 
 
 def concatenate(batches: list[Any], dim: int = 0) -> Any:
@@ -117,15 +117,16 @@ def _join(parts: list[Any], rows: list[int | None], dim: int) -> Any:
         return _rebuild_sequence(first, [sample for part in parts for sample in part])
     if not is_container(first):
         return first
-    columns = [list(_parts(part)) for part in parts]
+    columns = [list(children(part)) for part in parts]
     if len({len(column) for column in columns}) > 1:
         counts = [len(column) for column in columns]
         raise ValueError(f"cannot join batches of different structure: they have {counts} entries in a {type(first).__name__}")
     joined = iter([_join(list(row), rows, dim) for row in zip(*columns, strict=True)])
-    return _rebuild(first, lambda part: next(joined), always=True)
+    return rebuild(first, lambda part: next(joined), always=True)
 
 
-def _parts(data: Any) -> Iterator[Any]:
+def children(data: Any) -> Iterator[Any]:
+    """Yield the direct parts of a container; nothing for anything else."""
     if isinstance(data, Mapping):
         yield from data.values()
     elif isinstance(data, (list, tuple)):
@@ -134,11 +135,11 @@ def _parts(data: Any) -> Iterator[Any]:
         yield from (getattr(data, field.name) for field in dataclasses.fields(data))
 
 
-def _rebuild(data: Any, fn: Callable[[Any], Any], always: bool = False) -> Any:
+def rebuild(data: Any, fn: Callable[[Any], Any], always: bool = False) -> Any:
     """`data` with `fn` applied to each direct part; the very object if nothing changed, unless `always`."""
     if not is_container(data):
         return data
-    old = list(_parts(data))
+    old = list(children(data))
     new = [fn(part) for part in old]
     if not always and all(a is b for a, b in zip(old, new, strict=True)):
         return data
@@ -174,7 +175,7 @@ def _slice(data: Any, start: int, stop: int, rows: int) -> Any:
         return data[start:stop]
     if isinstance(data, (list, tuple)) and _one_entry_per_sample(data, rows):
         return _rebuild_sequence(data, list(data[start:stop]))
-    return _rebuild(data, lambda part: _slice(part, start, stop, rows))
+    return rebuild(data, lambda part: _slice(part, start, stop, rows))
 
 
 def _has_rows(data: Any, rows: int) -> bool:
@@ -190,7 +191,7 @@ def _one_entry_per_sample(data: Any, rows: int) -> bool:
     """
     if len(data) != rows or hasattr(data, "_fields"):
         return False
-    inner = [part for element in data for part in (_parts(element) if is_container(element) else [element])]
+    inner = [part for element in data for part in (children(element) if is_container(element) else [element])]
     batched = [_has_rows(part, rows) for part in inner if isinstance(part, torch.Tensor) and part.ndim]
     return not (all(batched) if isinstance(data, list) and batched else any(batched))
 
@@ -206,7 +207,7 @@ def _list_samples(parts: list[Any], rows: list[int | None]) -> bool:
 def _first_list_length(data: Any) -> int | None:
     if isinstance(data, (list, tuple)) and data and not any(is_container(part) for part in data):
         return len(data)
-    return next((n for part in _parts(data) if (n := _first_list_length(part)) is not None), None)
+    return next((n for part in children(data) if (n := _first_list_length(part)) is not None), None)
 
 
 def _move_object(data: Any, device: torch.device | str, non_blocking: bool) -> Any:

@@ -57,9 +57,9 @@ def test_steps_of_rows_alone_are_cut(loss: str) -> None:
 def test_another_input_that_is_not_known_to_be_rows_is_named(loss: str, input: str) -> None:
     result = migrated(START.format(loss=loss))
     assert result.status == "refused"
-    assert f"train.py:27: it is not known whether `{input}` is one batch of rows" in result.reason
+    assert f"train.py:24: it is not known whether `for {input} in words(30)` makes one batch" in result.reason
 
 
-def test_without_any_batch_the_call_of_the_model_is_named() -> None:
+def test_without_any_batch_the_line_that_makes_the_input_is_named() -> None:
     result = migrated(START.format(loss="F.cross_entropy(model(word), target)").replace("X[index], Y[index]", "X, Y"))
-    assert "train.py:27: it is not known whether `model(word)` is one batch of rows" in result.reason
+    assert "train.py:24: it is not known whether `for word in words(30)` makes one batch" in result.reason

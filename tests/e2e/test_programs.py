@@ -19,6 +19,7 @@
 | events | callbacks in a defaultdict that show the trainer's loss, batches drawn by `next` until they end |
 | filled | arrays filled by a running pointer and by the samples' index |
 | filtered_rows | rows chosen by masks and their places, small batches left out, outputs of a training epoch joined |
+| generators | no loader: a generator of shuffled NumPy batches, lists of batches, data that are split, slices of scikit-learn |
 | image_tutorial | batches drawn to look at before and after training, per-class accuracy |
 | kept_figures | losses kept as tensors: the best, the last, a running mean, one for each epoch, a sum in place |
 | lenet | an `accuracy` helper for training and evaluation, sums added to an accumulator |
@@ -28,13 +29,16 @@
 | metric_logger | a logger whose generator hands out the batches, `device` passed by keyword, meters by name |
 | multitask | nested dict batches, losses from a method of the model, one function for both phases, logging set up at import |
 | partial_step | a step bound by `functools.partial`, summed up by a generator |
+| prefetched | no loader: the next batch fetched before the step of this one, a class that hands out batches, batches given to the model at once |
 | registry | packages, models and optimizers by name, loaders in a dict, a logger with handlers |
+| sample_lists | no loader: samples in lists, windows of a text, slices of the shuffled list |
 | segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |
 | single_rows | single rows and elements of batch and output, printed |
 | step_tuples | a step that returns loss and number of rows, collected by `zip(*[...])`, a metric scheduler, early stopping |
 | time_budget | a loop that ends by the clock or by a signal, a log every so many seconds |
 | trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
 | transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |
+| two_trainings | model, optimizer and scheduler made anew under the same names, after a training with the first ones |
 | wgan_class | a trainer class that chooses its device, loaders from outside, `next` in a while loop |
 | wgan_gp | NumPy noise with the size of the batch, gradient penalty, critic steps, rows saved |
 """

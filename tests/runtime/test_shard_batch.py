@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
+
+from accel_runtime.data.by_hand import count_rows, cut_rows
 
 from .ranks import RanksFailed, run_ranks
 from .test_exact_training import assert_same_training
@@ -45,7 +48,7 @@ def test_a_loader_may_be_read_in_between() -> None:
         model, loader = trainer.prepare(model, DataLoader(data(11), 4))
         figures = []
         for size in (6, 5):
-            x, y = trainer.shard_batch([t[:size] for t in data(20)[:]])
+            x, y = trainer.shard_batch(tuple(t[:size] for t in data(20)[:]))
             for xs, ys in loader:
                 figures.append(trainer.global_mean(F.mse_loss(model(xs), ys)).item())
             figures.append(trainer.global_mean(F.mse_loss(model(x), y)).item())
@@ -85,3 +88,18 @@ def test_nothing_to_cut_is_an_error_on_all_processes() -> None:
     assert all("shard_batch got float without rows" in error for error in failed.value.errors.values())
 
 
+
+
+ROWS = {
+    "an array": (np.arange(6).reshape(3, 2), [2, 1]),
+    "lists of equal length": ([[1, 2, 3, 4], [5, 6, 7, 8], [9, 9, 9, 9]], [2, 1]),
+    "tensors of samples": ([torch.zeros(4), torch.zeros(4), torch.zeros(4)], [2, 1]),
+    "fields": ((torch.zeros(3, 4), ["a", "b", "c"], 7), [2, 1]),
+    "a tuple of samples": (("a", "b", "c"), [2, 1]),
+}
+
+
+@pytest.mark.parametrize(("batch", "shares"), ROWS.values(), ids=ROWS)
+def test_lists_hold_samples_and_tuples_fields(batch: Any, shares: list[int]) -> None:
+    cuts = [cut_rows(batch, 0, 2, count_rows(batch) or 0), cut_rows(batch, 2, 3, count_rows(batch) or 0)]
+    assert [count_rows(cut) for cut in cuts] == shares

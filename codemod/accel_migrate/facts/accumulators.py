@@ -26,6 +26,9 @@ class Accumulators:
 
     def augmented(self, node: ast.AugAssign, old: Values, new: Values, frame: Frame) -> Values:
         """The value of the target after `target op= value`."""
+        moved_on = self.moved_on(node, old, new)
+        if moved_on:
+            return moved_on
         per_batch = isinstance(node.target, ast.Name) and self._is_per_batch(node.target.id, frame)
         feeds = self._feeds_backward(node.target, frame) or (any(v.grad for v in locals_of(new)) and self._reaches_backward(node.target))  # type: ignore[attr-defined]
         if not locals_of(old) and locals_of(new) and not per_batch and not feeds:

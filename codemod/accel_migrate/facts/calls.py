@@ -280,7 +280,7 @@ class Calls(Stacks):
         if not self.takes_shard(args):
             return UNKNOWN
         inputs = ops.local(Spread.SHARD, *(self.evaluator._deep(v) for v in args.all()))
-        return frozenset(replace(v, grad=not self.machine.no_grad, output=not tensor) for v in locals_of(inputs))
+        return frozenset(replace(v, grad=not self.machine.no_grad, output=not tensor, labelled="labels" in args.keywords) for v in locals_of(inputs))
 
     def recurrent_output(self, layer: Made, node: ast.Call, output: Values) -> Values:
         """The outputs of a recurrent layer, and its state: layers first, then the rows."""
@@ -309,6 +309,9 @@ class Calls(Stacks):
             self.facts.methods[node] = (old | base, func.attr)
         if self.evaluator.changed_in_place(node, func, args, frame):
             return frozenset(v for v in base if not isinstance(v, Local))
+        split = self.evaluator.split_method(node, func, base)
+        if split is not None:
+            return split
         found: set[Value] = set()
         tensors = frozenset(locals_of(base))
         if tensors or not base:

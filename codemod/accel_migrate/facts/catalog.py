@@ -96,6 +96,10 @@ METHOD_DRAWS = {
     "sample", "uniform_",
 }  # fmt: skip
 """Methods of tensors and distributions that draw for each row."""
+ENVIRONMENTS = ("gym.", "gymnasium.", "gym_minigrid.", "minigrid.", "pettingzoo.", "procgen.", "dm_control.", "atari_py.", "ale_py.", "unityagents.", "mlagents_envs.", "stable_baselines3.", "baselines.")
+"""Beginnings of the names of libraries of environments for reinforcement learning."""
+OLD_ITERATORS = {"Iterator", "BPTTIterator", "BucketIterator"}
+"""Classes of torchtext that yielded batches until version 0.12."""
 BATCH_PERMUTATIONS = {"torch.randperm", "numpy.random.permutation"}
 
 REDUCED_LOSSES = {

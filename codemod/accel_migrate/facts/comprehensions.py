@@ -45,7 +45,7 @@ class Comprehensions:
         self.machine.write_heap(box, ANY, values)
         if not isinstance(node, ast.DictComp) and len(node.generators) == 1 and not node.generators[0].ifs and self._is_rows(self.facts.of(node.generators[0].iter)):
             return frozenset({box}) | ops.local(Spread.SHARD, self.facts.of(node.generators[0].iter), axis=0)  # one element for each row
-        return frozenset({box}) | frozenset(v for v in values if isinstance(v, Local) and v.spread is Spread.SHARD)
+        return frozenset({box}) | frozenset(v for v in values if isinstance(v, Local) and v.spread is Spread.SHARD and not v.whole)
 
     on_ListComp = on_SetComp = on_GeneratorExp = on_DictComp = comprehension
 

@@ -118,7 +118,7 @@ class Containers:
                 keyed = self._all_elements(value)
             return keyed
         if isinstance(value, Local):
-            if value.output and key in {"loss"}:
+            if value.output and (key == "loss" or (value.labelled and key == 0)):
                 return self._returned_loss(value)
             return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
         if isinstance(value, Made):
@@ -196,7 +196,7 @@ class Containers:
                 found.add(value)
             elif isinstance(value, Made) and value.detail.startswith("iter:"):
                 found |= self.loaders_of(self.machine.read_heap(value, "sources"))
-            elif isinstance(value, Instance) and Spread.SHARD in ops.spreads(self._deep(self.machine.read_heap(value, "yields"))):
+            elif isinstance(value, Instance) and any(v.spread is Spread.SHARD and not v.whole for v in locals_of(self._deep(self.machine.read_heap(value, "yields")))):
                 found.add(value)
                 method = find_method(self.facts, value.cls.node, "__iter__")
                 found |= self.machine.read_heap(method, "sources")

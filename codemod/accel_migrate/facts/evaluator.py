@@ -12,6 +12,7 @@ from accel_migrate.facts.by_hand import ByHand
 from accel_migrate.facts.calls import Calls
 from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
+from accel_migrate.facts.counting import Counting, is_number
 from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.kept import Kept
 from accel_migrate.facts.members import Members
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand, Sizes):
+class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand, Counting, Sizes):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:
@@ -53,6 +54,7 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
         from accel_migrate.facts.machine import limited
 
         values = limited(ops.without_grad(values) if self.machine.no_grad else values)
+        values = self.cut_where_planned(node, values) if self.facts.cuts else values
         old = self.facts.values.get(node)
         self.facts.values[node] = values if old is None else limited(old | values)
         return values
@@ -111,10 +113,10 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
         for figure, values, rows in ((node.right, right, left), (node.left, left, right)):
             if Spread.SHARD in ops.spreads(rows) and ops.statistic(values):
                 self.convert(figure, values, frame, "statistic")  # `(x - x.mean(0)) / x.std(0)`: each row meets all of them
-        objects = frozenset(v for v in left | right if isinstance(v, Made | Box) and not self._is_device(v))
+        objects = frozenset(v for v in left | right if isinstance(v, Made | Box) and not self._is_device(v) and not is_number(v))
         figure, other, operand = (left, right, node.left) if ops.spreads(left) else (right, left, node.right)
         result = ops.made_of(ops.combine(node.op, left, right, node.right), [figure, other], operand)  # `1 / counts`, `loss**2`
-        return result | (objects if isinstance(node.op, ast.Add) else UNKNOWN)
+        return result | (objects if isinstance(node.op, ast.Add) else UNKNOWN) | self.counted(node, left, right)
 
     def _is_device(self, value: Value) -> bool:
         return isinstance(value, Made) and value.role is Role.DEVICE

@@ -6,10 +6,13 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from accel_migrate.facts.scopes import FunctionNode, Scope
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance, Local, Made, Role, Values
 from accel_migrate.source import Source
+
+Place: TypeAlias = "ast.expr | ast.For"
 
 
 @dataclass(eq=False)
@@ -95,6 +98,18 @@ class Conversion:
     statement: ast.stmt | None
 
 
+@dataclass(frozen=True)
+class Cut:
+    """How a batch made by hand is cut."""
+
+    loop: ast.AST | None
+    """The loop whose steps train on such batches."""
+    names: tuple[str, ...] = ()
+    """Of a loop over batches: its variables that are cut."""
+    listed: bool = False
+    """Whether the batch is a list of its parts, such as `[inputs, targets]`."""
+
+
 @dataclass(eq=False)
 class Facts:
     """Everything known of one program."""
@@ -123,8 +138,8 @@ class Facts:
     """Calls of models, with gradients, on nothing that is known to be rows."""
     unfollowed: ast.expr | None = None
     """What a model is trained on beside batches made by hand, of which it is not known whether it is rows of them."""
-    cuts: dict[ast.stmt, ast.AST | None] = field(default_factory=dict)
-    """Statements that make a batch by hand, of which each process is to keep its share -> the loop around each."""
+    cuts: dict[Place, Cut] = field(default_factory=dict)
+    """Expressions that make a batch by hand, and loops over such, of which each process is to keep its share."""
     gathers: dict[ast.stmt, Gather] = field(default_factory=dict)
     optimized: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
     """Site of an optimizer -> sites of the models whose parameters it was given."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accel_migrate.facts.accelerated import accelerator_calls
-from accel_migrate.facts.by_hand import plan_cuts, stays_whole
+from accel_migrate.facts.cuts import plan_cuts, stays_whole
 from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
 from accel_migrate.facts.facts import Facts
@@ -13,6 +13,7 @@ from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.looking import only_looked_at
 from accel_migrate.facts.machine import Machine
 from accel_migrate.facts.scopes import Scope, build_scopes
+from accel_migrate.facts.unshared import environment
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
 from accel_migrate.project import Project
 
@@ -48,6 +49,8 @@ def gather_facts(project: Project) -> Facts:
 def cut_by_hand(machine: ProjectMachine) -> None:
     """Looks for batches that the program makes without a loader, and for the places to cut them; gives up where one is not found."""
     facts = machine.facts
+    if environment(facts) is not None:
+        return
     machine.by_hand = True
     machine.forget()
     machine.run_to_fixpoint()

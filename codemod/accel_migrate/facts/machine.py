@@ -77,6 +77,8 @@ class Machine:
         """Whether the running function was called with values that differ between processes."""
         self.by_hand = False
         """Whether the program makes its batches by itself, without a loader."""
+        self.repeated: set[ast.AST] = set()
+        """Draws and slices that some loop of the program makes anew."""
         self.looping = 0
         """How many loops are running in the functions that called the running one."""
         self.meters_known = False
@@ -238,8 +240,6 @@ class Machine:
 
     def do_Assign(self, node: ast.Assign, frame: Frame) -> None:
         values = self.evaluator.eval(node.value, frame)
-        if node in self.facts.cuts:
-            values = self.evaluator.cut(values, node)
         for target in node.targets:
             values = self.evaluator.carried(target, node.value, values, frame)
             self.assign(target, values, frame, node)
@@ -332,6 +332,7 @@ class Machine:
             if loop is not None:
                 frame.gathered = frozenset()
             self.assign(node.target, self.evaluator.taken_by(node, iterated, frame), frame, node)
+            self.evaluator.cut_targets(node, frame)
             self.block(node.body, frame)
             frame.ended = False
             frame.env = joined(before, frame.env)
@@ -342,7 +343,7 @@ class Machine:
     do_AsyncFor = do_For
 
     def enter_loader_loop(self, node: ast.For | ast.While | ast.comprehension, iterated: Values, frame: Frame) -> Loop | None:
-        loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {s for s, loop in self.facts.cuts.items() if loop is node}
+        loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {place for place, cut in self.facts.cuts.items() if cut.loop is node}
         if not loaders:
             return None
         loop = self.facts.loops.setdefault(node, Loop(node, frame.scope))
@@ -358,6 +359,7 @@ class Machine:
 
     def do_While(self, node: ast.While, frame: Frame) -> None:
         loop = self.enter_loader_loop(node, UNKNOWN, frame)
+        self.evaluator.set_moving(node, frame)
         self.loops.append(node)
         for _ in range(2):
             self.evaluator.test(node.test, frame)

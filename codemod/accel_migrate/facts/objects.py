@@ -153,7 +153,8 @@ class Objects:
         if kinds and not feeds and not input_rows and not self.evaluator.made_per_batch(box.site):
             self.evaluator.convert(node.args[-1], values, frame, "collect")
             values = frozenset(v for v in values if not isinstance(v, Local))
-        self.machine.write_heap(box, "*", self.evaluator.iterate(values, frame) if name == "extend" else values)
+        rows = self.evaluator.one_for_each_row(node, box) if name == "append" else UNKNOWN
+        self.machine.write_heap(box, "*", rows or (self.evaluator.iterate(values, frame) if name == "extend" else values))
 
     def _is_result(self, node: ast.Call, values: Values) -> bool:
         """Whether the rows which `node` keeps are results to look at later: no gradient flows, and no batch is kept as it is."""

@@ -18,8 +18,8 @@ COUNTERS = {"range", "enumerate", "itertools.count"}
 
 def uncut_input(facts: Facts) -> ast.expr | None:
     """An input of a model or of a loss, beside rows that are cut, which is not known to be rows; None where there is none."""
-    for statement, loop in facts.cuts.items():
-        step = loop or facts.function(statement)
+    for place, cut in facts.cuts.items():
+        step = cut.loop or facts.function(place)
         bound = set(_bound_in(step))
         for call in ast.walk(step):
             for node in _inputs(facts, call, bound) if isinstance(call, ast.Call) else ():
@@ -34,7 +34,7 @@ def _inputs(facts: Facts, call: ast.Call, bound: set[str]) -> list[ast.expr]:
     forward = facts.forwards.get(call)
     if forward is not None and forward.recorded:
         return [node for node in found if bound & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}]
-    sides = found[:2] if _is_loss(facts, call) else []
+    sides = found[:2] if is_loss(facts, call) else []
     return sides if any(_is_cut(facts.of(node)) for node in sides) else []
 
 
@@ -50,7 +50,8 @@ def _bound_in(step: ast.AST) -> Iterator[str]:
             yield node.id
 
 
-def _is_loss(facts: Facts, call: ast.Call) -> bool:
+def is_loss(facts: Facts, call: ast.Call) -> bool:
+    """Whether `call` computes a loss of the library."""
     name = facts.external.get(call, "")
     return (name.startswith("torch.") and name.rpartition(".")[2] in catalog.REDUCED_LOSSES) or facts.has_role(call.func, Role.CRITERION)
 

@@ -138,6 +138,8 @@ class Local:
     """A part of a batch that the script itself has not moved to the device."""
     output: bool = False
     """Returned by a model's forward pass, of unknown structure."""
+    labelled: bool = False
+    """For an output: the model was given `labels=` too, so that its first element is the loss."""
     batch: bool = False
     """A whole batch as the loader yields it: a container, whose elements are no rows."""
     taken: frozenset[ast.AST] = frozenset()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, ReplaceExpression, Severity
-from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
+from accel_migrate.rules._variables import RUNNABLE, Variable, lives
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import loops_over, runs_models
 
@@ -25,22 +24,6 @@ TITLE = "Prepare models, optimizers, loaders and schedulers"
 WHY = "prepared objects are cut, synchronised and moved by the accelerator"
 FINDINGS = {"unknown-parameters": "Report optimizers of which it is not known whose parameters they train"}
 ORDER = (Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER)
-RUNNABLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.With, ast.If, ast.Try)
-
-
-@dataclass(eq=False)
-class Variable:
-    """A name or attribute that holds something to prepare, and the last statement that binds it."""
-
-    text: str
-    role: Role
-    sites: set[ast.AST]
-    scope: Scope
-    bindings: list[Binding] = field(default_factory=list)
-
-    @property
-    def order(self) -> int:
-        return self.bindings[0].order
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
@@ -173,7 +156,7 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
     blocks: dict[int, tuple[list[ast.stmt], list[Variable]]] = {}
     for variable in group:
         block = _block_for(context, container, variable)
-        blocks.setdefault(id(block), (block, []))[1].append(variable)
+        blocks.setdefault(id(block), (block, []))[1].extend(lives(context.facts, block, variable))
     waves = [(block, wave) for block, variables in blocks.values() for wave in _waves(context, block, variables)]
     for block, variables in waves:
         anchor = _anchor(context, block, variables)
@@ -208,7 +191,8 @@ def _rebinds(statement: ast.stmt, variables: list[Variable]) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     names = {ast.unparse(t) for target in statement.targets for t in (target.elts if isinstance(target, ast.Tuple) else [target])}
-    return any(v.text in names and all(b.statement is not statement for b in v.bindings) and statement.lineno > v.bindings[0].statement.lineno for v in variables)
+    making = {id(b.statement) for v in variables for b in v.bindings}
+    return id(statement) not in making and any(v.text in names and statement.lineno > v.bindings[0].statement.lineno for v in variables)
 
 
 def _block_for(context: Context, container: ast.AST, variable: Variable) -> list[ast.stmt]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Inner
+from accel_migrate.edits import Edit, Inner, InsertBefore
 
 ID = "shard-batch"
 TITLE = "Keep this process's rows of a batch made by hand"
@@ -14,7 +14,19 @@ WHY = "every process makes the same batch; each keeps its share of the rows"
 
 
 def apply(context: Context) -> Iterator[Edit]:
-    for statement in context.facts.cuts:
-        assert isinstance(statement, ast.Assign)
-        template = context.say("@accelerator@.shard_batch({x})", statement)
-        yield context.replace(ID, statement.value, template, WHY, x=Inner(statement.value))
+    if context.distributed:
+        return  # each process makes its own batches
+    for place, cut in context.facts.cuts.items():
+        if isinstance(place, ast.For):
+            yield _in_body(context, place, cut.names)
+        else:
+            template = "@accelerator@.shard_batch(tuple({x}))" if cut.listed else "@accelerator@.shard_batch({x})"
+            yield context.replace(ID, place, context.say(template, place), WHY, x=Inner(place))
+
+
+def _in_body(context: Context, loop: ast.For, names: tuple[str, ...]) -> Edit:
+    """A loop over batches cuts each of them first."""
+    bound = ", ".join(names)
+    batch = bound if len(names) == 1 else f"({bound})"
+    template = context.say(f"{bound} = @accelerator@.shard_batch({batch})", loop)
+    return InsertBefore(source=context.source(loop), rule=ID, why=WHY, node=loop.body[0], template=template)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import collectives
 from ..batches import Share, Tracker
-from ..nested import find_batch_size, leaves, slice_rows
+from ..nested import children, leaves, rebuild
 from ..world import World
 
 _SOURCE = "shard_batch"
@@ -18,7 +18,7 @@ def shard_batch(world: World, tracker: Tracker, batch: Any) -> Any:
         return batch
     total, part = _on_the_host(world, batch) if all(t.device.type == "cpu" for t in leaves(batch)) else _on_the_device(world, batch)
     if not total:
-        raise ValueError(f"shard_batch got {type(batch).__name__} without rows: it takes tensors, or a list, with one row for each sample")
+        raise ValueError(f"shard_batch got {type(batch).__name__} without rows: it takes tensors, arrays or lists with one row for each sample, or a tuple or dict of such")
     share = Share.of(total, world.size, world.rank)
     _pass(tracker).deliver(share, part)
     return part
@@ -28,16 +28,44 @@ def _on_the_host(world: World, batch: Any) -> tuple[int, Any]:
     """Each process is sent its rows only."""
     if world.rank:
         return collectives.scatter_object(world, None)
-    total = find_batch_size(batch) or 0
+    total = count_rows(batch) or 0
     shares = [Share.of(total, world.size, rank) for rank in range(world.size)]
-    return collectives.scatter_object(world, [(total, slice_rows(batch, s.start, s.stop, total) if total else None) for s in shares])
+    return collectives.scatter_object(world, [(total, cut_rows(batch, s.start, s.stop, total) if total else None) for s in shares])
 
 
 def _on_the_device(world: World, batch: Any) -> tuple[int, Any]:
     batch = collectives.broadcast(world, batch)
-    total = find_batch_size(batch) or 0
+    total = count_rows(batch) or 0
     share = Share.of(total, world.size, world.rank)
-    return total, slice_rows(batch, share.start, share.stop, total)
+    return total, cut_rows(batch, share.start, share.stop, total)
+
+
+def count_rows(batch: Any) -> int | None:
+    """The number of samples: of the first tensor or array with dimensions, or of the first list; a tuple is several fields."""
+    if _is_array(batch):
+        return batch.shape[0]
+    if isinstance(batch, list):
+        return len(batch)
+    counts = (count_rows(part) for part in children(batch))
+    known = next((n for n in counts if n is not None), None)
+    return len(batch) if known is None and _is_plain_tuple(batch) else known
+
+
+def cut_rows(batch: Any, start: int, stop: int, rows: int) -> Any:
+    """Samples `start` to `stop` of a batch with `rows` of them; what has another length belongs to the batch as a whole."""
+    if _is_array(batch) or isinstance(batch, list) or (_is_plain_tuple(batch) and all(count_rows(part) is None for part in batch)):
+        return getattr(batch, "iloc", batch)[start:stop] if len(batch) == rows else batch
+    return rebuild(batch, lambda part: cut_rows(part, start, stop, rows))
+
+
+def _is_array(data: Any) -> bool:
+    """Whether `data` is a tensor, an array or a table with at least one dimension."""
+    shape = getattr(data, "shape", None)
+    return isinstance(shape, tuple) and len(shape) > 0 and hasattr(data, "__getitem__")
+
+
+def _is_plain_tuple(data: Any) -> bool:
+    return isinstance(data, tuple) and not hasattr(data, "_fields")
 
 
 def _pass(tracker: Tracker) -> Any:
