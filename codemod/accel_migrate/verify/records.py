@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accel_migrate.verify.hooks.packing import unpack_numbers, unpack_rows
+
 
 @dataclass(frozen=True)
 class Step:
@@ -82,11 +84,12 @@ def _read(path: Path) -> Record:
 
 def _add(line: dict[str, Any], record: Record, passes: dict[int, Pass]) -> None:
     if "step" in line:
-        numbers = (tuple(line[name]) for name in ("lr", "gradients", "weights"))
-        record.steps.append(Step(line["step"], line["loss"], line["backwards"], *numbers, random=line["random"]))
+        norms = unpack_numbers(line["norms"])
+        half = len(norms) // 2
+        record.steps.append(Step(line["step"], line["loss"], line["backwards"], tuple(line["lr"]), norms[:half], norms[half:], line["random"]))
     elif "batch" in line:
         passes[line["pass"]].data = line["data"]
-        passes[line["pass"]].batches.append(tuple(line["rows"]))
+        passes[line["pass"]].batches.append(unpack_rows(line["rows"]))
     elif "trains_in" in line:
         passes[line["trains_in"]].trains, passes[line["trains_in"]].skipped = True, line["skipped"]
     elif "pass_end" in line:

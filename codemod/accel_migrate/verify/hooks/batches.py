@@ -42,7 +42,9 @@ def trace(recorder: Recorder) -> None:
         except StopIteration:
             recorder.write(pass_end=self._verify_pass, trains=self._verify_trains)
             raise
-        rows = _rows(index) if self._verify_part is None else [self._verify_part[row] for row in _rows(index)]
+        rows = _rows(index)
+        if self._verify_part is not None:
+            rows = [self._verify_part[row] for row in rows]
         self._verify_read += 1
         recorder.write(**{"batch": True, "data": self._verify_data, "pass": self._verify_pass, "rows": rows})
         return index
@@ -100,9 +102,7 @@ def _number(dataset: Any, numbers: list[Any]) -> int:
     return len(numbers) - 1
 
 
-def _rows(index: Any) -> list[int]:
+def _rows(index: Any) -> list[Any]:
+    """As they are now: a sampler may go on with the same list."""
     rows = index.tolist() if hasattr(index, "tolist") else index
-    try:
-        return [int(row) for row in rows] if isinstance(rows, (list, tuple)) else [int(rows)]
-    except (TypeError, ValueError):  # keys of other kinds
-        return [hash(str(row)) for row in (rows if isinstance(rows, (list, tuple)) else [rows])]
+    return list(rows) if isinstance(rows, (list, tuple)) else [rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from accel_migrate.verify.hooks import batches, state
@@ -37,14 +38,12 @@ class Steps:
         count = len(self.losses)
         self.losses.clear()
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        measured = norms([*(p.grad for p in parameters), *parameters])
         self.recorder.note_step(
             step=state.number_of(optimizer),
             loss=loss,
             backwards=count,
             lr=self.rates,
-            gradients=measured[: len(parameters)],
-            weights=measured[len(parameters) :],
+            norms=norms([*(p.grad for p in parameters), *parameters]),
             random=_stream() if self.recorder.steps < _STEPS_WITH_STREAM else 0,
         )
 
@@ -81,18 +80,19 @@ def _weighted(root: Any, seed: Any) -> float:
     return float((root if seed is None else (root * seed).masked_fill(seed == 0, 0)).sum())
 
 
-def norms(tensors: list[Any]) -> list[float]:
+def norms(tensors: list[Any]) -> array[float]:
     """Euclidean norm of each tensor; -1 where there is none."""
     import torch
 
-    present = [t.detach() for t in tensors if t is not None]
-    if not present:
-        return [-1.0] * len(tensors)
-    if any(t.is_sparse for t in present):
-        present = [t.coalesce().values() if t.is_sparse else t for t in present]
+    present = [t for t in tensors if t is not None]
     with torch.no_grad():
-        measured = torch._foreach_norm(present)
-    if len({(m.dtype, m.device) for m in measured}) > 1:
-        measured = [m.to("cpu", torch.float64) for m in measured]
-    values = iter(torch.stack(measured).tolist())
-    return [-1.0 if t is None else next(values) for t in tensors]
+        if any(t.is_sparse for t in present):
+            present = [t.coalesce().values() if t.is_sparse else t for t in present]
+        measured = torch._foreach_norm(present) if present else []
+        if len({(m.dtype, m.device) for m in measured}) > 1:
+            measured = [m.to("cpu", torch.float64) for m in measured]
+        values = torch.stack(measured).tolist() if present else []
+    if len(present) < len(tensors):
+        found = iter(values)
+        values = [-1.0 if t is None else next(found) for t in tensors]
+    return array("d", values)

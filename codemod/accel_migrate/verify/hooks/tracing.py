@@ -2,7 +2,7 @@
 
 | line | holds |
 | --- | --- |
-| `{"step", "loss", "backwards", "lr", "gradients", "weights", "random"}` | an optimizer step (its optimizer's number); `loss` is the sum of the losses of the backwards since the last step, each times the gradient it started with: the mean of it over processes is what the averaged gradient belongs to; norms per parameter; `random` tells states of the random stream apart, in the first steps |
+| `{"step", "loss", "backwards", "lr", "norms", "random"}` | an optimizer step (its optimizer's number); `loss` is the sum of the losses of the backwards since the last step, each times the gradient it started with: the mean of it over processes is what the averaged gradient belongs to; `norms` are those of the gradients, then those of the parameters (see `packing`); `random` tells states of the random stream apart, in the first steps |
 | `{"batch", "data", "pass", "rows"}` | a batch read by a loader: the number of its data set, of the pass over it, and the samples' indices |
 | `{"pass_end"}` | a pass has come to its end |
 | `{"data", "made_of"}` | what a data set that is part of another consists of |
@@ -15,12 +15,13 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from accel_migrate.verify.hooks import packing
 
 _WAIT_SECONDS = 8.0
 _FLUSH_SECONDS = 0.25
@@ -32,19 +33,25 @@ class Recorder:
 
     def __init__(self, out: Path, rank: int, processes: int, limit: int) -> None:
         self.out, self.rank, self.processes, self.limit = out, rank, processes, limit
-        self.pid = os.getpid()
         self.steps = 0
+        self._waiting: list[dict[str, Any]] = []
+        self._is_fork = False
+        os.register_at_fork(after_in_child=self._forked)
         self._file = open(out / f"rank{rank}.jsonl", "w", encoding="utf-8")  # noqa: SIM115
         self._ended = False
         self._flushed = 0.0
 
     def write(self, **fields: Any) -> None:
-        """Only in the process itself: loader workers are forks of it."""
-        if os.getpid() == self.pid and not self._file.closed:
-            self._file.write(json.dumps(fields) + "\n")
+        """What happens in loader workers, which are forks of the process, is left out."""
+        if not self._is_fork:
+            self._waiting.append(fields)
 
     def flush(self) -> None:
-        self._file.flush()
+        """Encode and write what waits: one by one would cost more than it takes to train a small model."""
+        if not self._is_fork and not self._file.closed:
+            self._file.writelines(packing.packed(self._waiting))
+            self._waiting.clear()
+            self._file.flush()
 
     def note_step(self, **fields: Any) -> None:
         self.write(**fields)
@@ -56,9 +63,12 @@ class Recorder:
         if self.steps == self.limit:
             self.stop()
 
+    def _forked(self) -> None:
+        self._is_fork = True
+
     def end(self, how: str) -> None:
         """Write what is known only now; once."""
-        if self._ended or os.getpid() != self.pid:
+        if self._ended or self._is_fork:
             return
         self._ended = True
         from accel_migrate.verify.hooks.state import parameter_names, save_state, uses

@@ -18,6 +18,7 @@ import atexit
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -48,6 +49,7 @@ def main() -> None:
     _die_with_parent()
     for name in options.preload:
         _import_if_installed(name)
+    gc.freeze()  # what is here is here to stay: collections in the forks need not look at it, nor copy its pages
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     print(json.dumps({"ready": True}), file=answers)
