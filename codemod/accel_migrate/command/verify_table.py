@@ -41,6 +41,8 @@ def block(comparison: Comparison) -> Iterator[str]:
         if kind in comparison.largest:
             floor = f"   (rounding alone: {comparison.floors[kind]:.1e})" if comparison.floors.get(kind) else ""
             yield f"  {_mark(comparison, kind)} {name:{_WIDTH}} differ by {comparison.largest[kind]:.1e} at most{floor}"
+    if comparison.loaded:
+        yield f"  {_mark(comparison, 'loading')} {'checkpoints of either':{_WIDTH}} loaded in the other: {comparison.loaded} states of models and optimizers"
     for difference in comparison.differences:
         if not difference.expected:
             yield f"  x {difference.kind}: {difference.text}"

@@ -12,7 +12,7 @@ from accel_migrate.verify.evaluated import reason_in_samples
 from accel_migrate.verify.records import Record, Step
 from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.runs import Traced
-from accel_migrate.verify.samples import same_losses_everywhere
+from accel_migrate.verify.samples import train_on_the_same
 from accel_migrate.verify.suspects import Cause, draw_numbers_of_their_own
 
 _WRAPPED_KEY = re.compile(r" became .*\bmodule\.")
@@ -23,6 +23,8 @@ _CAUSES = {
     "dropout": "dropout: the processes draw other masks than one process does",
     "augmentation": "augmentation: samples are read with other random numbers than on one process",
     "shuffle": "shuffling: the samples come in another order",
+    "precision": "precision: autocast computes other figures in the two, without it they are the same",
+    "denominators": "the processes average over unequal numbers of terms and their means count the same: the mean over the whole batch weighs them (accelerator.backward weighs by samples, its weight= by what you give it)",
     "batchnorm": "BatchNorm takes its statistics over each process's part of the batch, not over the whole",
 }
 
@@ -35,14 +37,17 @@ def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | No
         return [*found, *reasons_of_errors(got.run, len(got.records))]
     found += [*_from_processes(got, result), *_from_steps(original, got, kinds, plain)]
     if cause is not None and cause.switched_off:
-        found += [_caused_by(name, got.records) for name in cause.switched_off]
+        found += [_caused_by(name, original.records[0], got.records, result) for name in cause.switched_off]
     else:
         found += _from_gradients(original.records[0], got.records, result)
     found += _from_output(original.records[0], got.records, result, kinds)
     return list(dict.fromkeys(found))
 
 
-def _caused_by(name: str, records: Sequence[Record]) -> str:
+def _caused_by(name: str, original: Record, records: Sequence[Record], result: Comparison) -> str:
+    if name == "denominators":
+        step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=1)
+        return _unequal_parts(original, records, step) or _CAUSES[name]
     if name != "noise":
         return _CAUSES[name]
     if draw_numbers_of_their_own(records):
@@ -73,7 +78,7 @@ def _from_processes(got: Traced, result: Comparison) -> Iterator[str]:
 
 def _from_steps(original: Traced, got: Traced, kinds: set[str], plain: Record | None) -> Iterator[str]:
     processes, theirs, ours = len(got.records), len(original.records[0].steps), len(got.records[0].steps)
-    if same_losses_everywhere(got.records) and kinds & {"samples", "loss", "gradient"} and _may_read_the_same(got.records):
+    if train_on_the_same(original.records[0], got.records) and kinds & {"samples", "loss", "gradient"} and _may_read_the_same(got.records):
         yield "every process computes the same losses: the loader is not prepared, so that each reads all samples"
     sizes = _batch_sizes(original.records[0]), [_batch_sizes(record) for record in got.records]
     if processes > 1 and sizes[0] and all(sizes[1]) and "samples" in kinds:
@@ -82,7 +87,9 @@ def _from_steps(original: Traced, got: Traced, kinds: set[str], plain: Record | 
             yield f"batches are cut twice: {parts} samples in a step over all processes where the original has {whole}"
     if "learning-rate" in kinds:
         yield _of_rates(original.records[0], got.records[0], plain)
-    if "steps" in kinds and processes > 1 and ours == processes * theirs:
+    if "steps" in kinds and ours and theirs and (one := original.records[0].steps[0].backwards) != (other := got.records[0].steps[0].backwards):
+        yield f"a step adds up {other} backward passes where the original adds up {one}: accumulation windows have another length ({ours} optimizer steps instead of {theirs})"
+    elif "steps" in kinds and processes > 1 and ours == processes * theirs:
         yield f"{ours} optimizer steps where the original takes {theirs}: the length of a loader is taken before prepare, where it counts the batches of all processes"
     elif "steps" in kinds and ours != theirs:
         yield f"{ours} optimizer steps where the original takes {theirs}: loops or accumulation windows have another length"
@@ -119,16 +126,29 @@ def _from_gradients(original: Record, records: list[Record], result: Comparison)
         return
     one, other = original.steps[step - 1], records[0].steps[step - 1]
     ratio = _common_ratio(one, other)
-    sizes = [_batch_sizes(record) for record in records]
-    parts = [size[step - 1] for size in sizes if len(size) >= len(original.steps) == len(_batch_sizes(original))]
     if ratio and abs(ratio - 1) > 0.01:
         yield _of_ratio(ratio, step, len(records))
-    elif len(parts) > 1 and len(set(parts)) > 1 and step > 1:
-        yield f"the processes hold unequal parts of the batch of step {step} ({' and '.join(map(str, parts))} samples) and their means count the same: accelerator.backward weighs them"
+    elif _windows(one, records, step):
+        yield f"step {step} adds up {other.backwards} backward passes where the original adds up {one.backwards}: accumulation windows have another length"
+    elif _unequal_parts(original, records, step) and step > 1:
+        yield _unequal_parts(original, records, step)
     elif any(d.kind == "loss" and d.step == step for d in result.differences):
         yield f"the forward pass of step {step} computes another loss; all before it is the same" if step > 1 else "the first forward pass already computes another loss: initial weights, inputs or the loss differ"
     else:
         yield f"the loss of step {step} is the same and its gradient is not: {_most_different(original, one, other)}"
+
+
+def _unequal_parts(original: Record, records: Sequence[Record], step: int) -> str:
+    """Where each step takes one batch; empty if the parts of this one are equal, or not known."""
+    sizes = [_batch_sizes(record) for record in records]
+    parts = [size[step - 1] for size in sizes if len(size) >= len(original.steps) == len(_batch_sizes(original))]
+    if len(parts) < 2 or len(set(parts)) == 1:
+        return ""
+    return f"the processes hold unequal parts of the batch of step {step} ({' and '.join(map(str, parts))} samples) and their means count the same: accelerator.backward weighs them"
+
+
+def _windows(one: Step, records: Sequence[Record], step: int) -> bool:
+    return any(record.steps[step - 1].backwards != one.backwards for record in records)
 
 
 def _of_ratio(ratio: float, step: int, processes: int) -> str:

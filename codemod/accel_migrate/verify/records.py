@@ -45,7 +45,9 @@ class Record:
 
     `names` are those of the parameters, by optimizer; `parts` tell what data sets that are parts of others consist of;
     `calls` the places of calls that every process should make; `faults` are calls that lose what they should keep;
-    `gathers` says whether figures of the processes are put together, None if that is not known.
+    `gathers` says whether figures of the processes are put together, None if that is not known;
+    `loaded` are states of another run that were loaded into what this one trains;
+    `first_input` is the shape of what a module is given first in training.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -58,6 +60,8 @@ class Record:
     calls: dict[str, list[str]] = field(default_factory=dict)
     faults: list[tuple[str, str]] = field(default_factory=list)
     gathers: bool | None = None
+    loaded: list[dict[str, str]] = field(default_factory=list)
+    first_input: tuple[int, ...] = ()
 
     def name(self, step: Step, place: int) -> str:
         """Of the parameter at `place` in the optimizer that took `step`."""
@@ -94,6 +98,10 @@ def _add(line: dict[str, Any], record: Record, passes: dict[int, Pass]) -> None:
         passes[line["trains_in"]].trains, passes[line["trains_in"]].skipped = True, line["skipped"]
     elif "pass_end" in line:
         passes[line["pass_end"]].ended = True
+    elif "loaded" in line:
+        record.loaded.append(line["loaded"])
+    elif "first_input" in line:
+        record.first_input = tuple(line["first_input"])
     elif "made_of" in line:
         record.parts[line["data"]] = line["made_of"]
     elif "called" in line:

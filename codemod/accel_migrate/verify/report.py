@@ -11,7 +11,7 @@ SAME, EXPECTED, DIFFERENT = "same", "expected differences", "different"
 class Difference:
     """One thing in which the runs differ.
 
-    `kind` is one of steps, loss, learning-rate, gradient, replicas, samples, order, weights, lines, files, batch-size, calls, fault, hang, timeout,
+    `kind` is one of steps, loss, learning-rate, gradient, replicas, samples, order, weights, lines, files, loading, batch-size, calls, fault, hang, timeout,
     crash; `step`
     counts optimizer steps from 1, 0 where none is meant; `size` is relative.
     """
@@ -29,7 +29,8 @@ class Comparison:
 
     `reasons` say why they differ, best first; `largest` holds the largest relative difference of each kind of figure;
     `switched_off` what had to be switched off to compare the rest; `times_as_large` are the original's batches where each
-    process takes one of its own; `unverified` what was not compared.
+    process takes one of its own; `loaded` counts states of models and optimizers that were tried in the other script;
+    `unverified` what was not compared.
     """
 
     processes: int
@@ -41,6 +42,7 @@ class Comparison:
     floors: dict[str, float] = field(default_factory=dict)
     switched_off: tuple[str, ...] = ()
     times_as_large: int = 1
+    loaded: int = 0
     unverified: list[str] = field(default_factory=list)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -67,6 +67,14 @@ class Runs:
         what = f"migrated on {processes} process{'es' if processes > 1 else ''}"
         return self._run(self.request.migrated, processes, False, off, steps, what)
 
+    def loading(self, files: Sequence[Path], processes: int = 0) -> Traced:
+        """A short run that loads these files at its end: of the migrated script on so many processes, or of the original (0)."""
+        job = self.request.migrated if processes else self.request.original
+        who = f"migrated on {processes}" if processes else "original"
+        self.tell(f"{who}, which loads the checkpoints of the other")
+        optimizers = len(self.original().records[0].names)
+        return self._started(job, max(processes, 1), False, (), max(optimizers, 1), 1, False, tuple(map(str, files)))
+
     def _run(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int | None, what: str, nudged: bool = False) -> Traced:
         steps = self.request.steps if steps is None else steps
         batches = self.request.batches if job is self.request.original else 1
@@ -76,7 +84,7 @@ class Runs:
             self._done[key] = self._started(job, processes, control, off, steps, batches, nudged)
         return self._done[key]
 
-    def _started(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int, batches: int, nudged: bool) -> Traced:
+    def _started(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int, batches: int, nudged: bool, loads: tuple[str, ...] = ()) -> Traced:
         request = self.request
         on_cpu = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"} if request.cpu else {}
         run = self.warm.run(
@@ -85,6 +93,6 @@ class Runs:
             timeout=request.timeout,
             hang_seconds=request.hang_seconds,
             reverse_batches=control,
-            trace={"steps": steps, "seed": request.seed, "cpu": request.cpu, "off": list(off), "batches": batches, "nudged": nudged},
+            trace={"steps": steps, "seed": request.seed, "cpu": request.cpu, "off": list(off), "batches": batches, "nudged": nudged, "loads": list(loads)},
         )
         return Traced(run, read_records(Path(run.streams), processes))

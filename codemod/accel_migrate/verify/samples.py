@@ -16,10 +16,16 @@ def compare_samples(original: Record, records: Sequence[Record]) -> list[Differe
     theirs = [p for p in original.passes if p.trains]
     ours = [[p for p in record.passes if p.trains] for record in records]
     for number, (one, *others) in enumerate(zip(theirs, *ours, strict=False), 1):
-        found = _read_by_all(one, others, records) or _counts(number, one, others) or _batches(number, one, others)
+        found = _read_by_all(one, others, original, records) or _counts(number, one, others) or _batches(number, one, others)
         if found:
             return [found]
     return []
+
+
+def train_on_the_same(original: Record, records: Sequence[Record]) -> bool:
+    """Whether every process gives its model all that the original gives it."""
+    cut = any(record.first_input != original.first_input for record in records)
+    return not cut and same_losses_everywhere(records)
 
 
 def same_losses_everywhere(records: Sequence[Record]) -> bool:
@@ -28,11 +34,11 @@ def same_losses_everywhere(records: Sequence[Record]) -> bool:
     return len(records) > 1 and bool(steps) and all(len({step.loss for step in each}) == 1 for each in steps)
 
 
-def _read_by_all(one: Pass, others: Sequence[Pass], records: Sequence[Record]) -> Difference | None:
+def _read_by_all(one: Pass, others: Sequence[Pass], original: Record, records: Sequence[Record]) -> Difference | None:
     """Every process reads the same. A prepared loader may do so and cut the batches afterwards."""
     if not one.batches or any(other.batches[0] != others[0].batches[0] for other in others):
         return None
-    if not same_losses_everywhere(records):
+    if not train_on_the_same(original, records):
         return None
     return Difference("samples", f"every process trains on the same samples: each is seen {len(others)} times")
 
@@ -74,4 +80,4 @@ def _taken(one: Pass, others: Sequence[Pass]) -> Iterator[tuple[tuple[int, ...],
     Where every process reads the whole batch, each gets its part after it is read.
     """
     for batch, *parts in zip(one.batches, *(other.batches for other in others), strict=False):
-        yield batch, batch if all(part == batch for part in parts) else [row for part in parts for row in part]
+        yield batch, parts[0] if all(part == parts[0] for part in parts) else [row for part in parts for row in part]

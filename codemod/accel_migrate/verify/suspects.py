@@ -15,7 +15,8 @@ _EXPECTED = frozenset({"dropout", "augmentation", "shuffle"})
 """Other random numbers for these are equal in distribution: the same experiment."""
 _TOLD_BY = ("loss", "gradient", "replicas")
 _ALWAYS = ("noise",)
-_ORDER = ("dropout", "augmentation", "shuffle", "batchnorm", "noise")
+_OF_SEVERAL = ("denominators",)
+_ORDER = ("dropout", "augmentation", "shuffle", "batchnorm", "precision", "denominators", "noise")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Cause:
 def find_cause(runs: Runs, processes: int, result: Comparison) -> Cause:
     """Try what the trainings use, each alone, then all together and as few of them as it takes."""
     first = min(d.step for d in result.differences if d.kind in ("loss", "gradient"))
-    used = set().union(*(r.uses for r in (*runs.original().records, *runs.migrated(processes).records)), _ALWAYS)
+    used = set().union(*(r.uses for r in (*runs.original().records, *runs.migrated(processes).records)), _ALWAYS, _OF_SEVERAL if processes > 1 else ())
     suspects = [name for name in _ORDER if name in used]
     for name in suspects:
         if _vanishes(runs, processes, (name,), first):

@@ -34,7 +34,7 @@ class Floor:
         return max(least, TIMES_THE_FLOOR * max(figures[: step + 2], default=0.0))
 
 
-def noise_floor(original: Record, control: Record, relative: float, trusted: bool) -> Floor | None:
+def noise_floor(original: Record, control: Record, relative: float, trusted: bool = False) -> Floor | None:
     """Measured by a control run; None where that was another training, which a `trusted` one is not."""
     losses = [_apart(a.loss, b.loss) for a, b in zip(original.steps, control.steps, strict=False)]
     gradients = [_apart(_norm(a), _norm(b)) for a, b in zip(original.steps, control.steps, strict=False)]

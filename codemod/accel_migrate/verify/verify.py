@@ -9,6 +9,7 @@ from dataclasses import replace
 from accel_migrate.errors import UserError
 from accel_migrate.verify import output, own_batches
 from accel_migrate.verify.calls import compare_calls
+from accel_migrate.verify.checkpoints import compare_checkpoints
 from accel_migrate.verify.reasons import reasons
 from accel_migrate.verify.records import Record, global_losses
 from accel_migrate.verify.report import SAME, Comparison, Difference, Report
@@ -21,7 +22,7 @@ from accel_migrate.verify.warm import ForkingRunner
 
 _BY_CHANCE = ("loss", "gradient", "weights", "order", "lines", "files")
 """Kinds of differences which other random numbers can explain."""
-_BESIDE = ("samples", "steps", "calls", "fault")
+_BESIDE = ("samples", "steps", "calls", "fault", "loading")
 """Kinds which may stand beside those."""
 
 
@@ -67,6 +68,8 @@ def _explained(runs: Runs, processes: int) -> Comparison:
 def _examined(runs: Runs, processes: int, plain: Record | None = None) -> Comparison:
     """The comparison, with the reason for its differences; those which chance explains are expected."""
     result = _compared(runs, processes, ())
+    if runs.migrated(processes).run.succeeded:
+        compare_checkpoints(runs, processes, runs.original(), runs.migrated(processes), result)
     if not result.differences:
         return result
     cause = find_cause(runs, processes, result) if _may_be_chance(result) else None
@@ -90,7 +93,7 @@ def _rest(runs: Runs, processes: int, first: Comparison, cause: Cause) -> Compar
     left = [*rest.differences, *kept]
     if left:
         rest.reasons = reasons(runs.original(off=cause.switched_off), runs.migrated(processes, off=cause.switched_off), replace(rest, differences=left), None)
-    return replace(rest, differences=[*left, *expected], reasons=list(dict.fromkeys([*rest.reasons, *first.reasons])), switched_off=cause.switched_off)
+    return replace(rest, differences=[*left, *expected], reasons=list(dict.fromkeys([*rest.reasons, *first.reasons])), switched_off=cause.switched_off, loaded=first.loaded)
 
 
 def _compared(runs: Runs, processes: int, off: tuple[str, ...]) -> Comparison:
@@ -103,7 +106,7 @@ def _compared(runs: Runs, processes: int, off: tuple[str, ...]) -> Comparison:
         result.differences.append(Difference(kind, describe(got.run, processes)))
         return replace(result, seconds=time.monotonic() - started)
     relative = runs.request.relative
-    floor = noise_floor(original.records[0], control.records[0], relative, trusted=False) if control.run.succeeded else None
+    floor = noise_floor(original.records[0], control.records[0], relative) if control.run.succeeded else None
     found = _against(runs, (original, control, got), floor, result) if floor else None
     if found is None or any(d.kind in _BY_CHANCE for d in found.differences):
         control = runs.original(off=off, nudged=True)

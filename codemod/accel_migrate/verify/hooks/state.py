@@ -30,6 +30,16 @@ def number_of(optimizer: Any) -> int:
     return len(_optimizers) - 1
 
 
+def optimizers() -> list[Any]:
+    """Those that have stepped, in the order of their first steps."""
+    return list(_optimizers)
+
+
+def models() -> list[Any]:
+    """The outermost modules that they train."""
+    return list(_models)
+
+
 def note_use(what: str) -> None:
     """A source of randomness was used."""
     _randomness.add(what)

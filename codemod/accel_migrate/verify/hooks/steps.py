@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 import zlib
 from array import array
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,16 @@ class Steps:
         self.recorder = recorder
         self.losses: list[tuple[Any, Any]] = []
         self.rates: list[float] = []
+        self.scaled: tuple[weakref.ref[Any], float] | None = None
 
     def note_backward(self, tensors: Any, gradients: Any) -> None:
         roots = tensors if isinstance(tensors, (list, tuple)) else [tensors]
         seeds = gradients if isinstance(gradients, (list, tuple)) else [gradients]
         for root, seed in zip(roots, [*seeds, *[None] * len(roots)]):  # noqa: B905
-            self.losses.append((root.detach(), seed))
+            value = root.detach()
+            if self.scaled is not None and self.scaled[0]() is root:
+                value = value / self.scaled[1]
+            self.losses.append((value, seed))
         batches.note_training()
 
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -61,9 +66,25 @@ def trace(recorder: Recorder) -> Steps:
         plain(tensors, grad_tensors, *args, **kwargs)
 
     torch.autograd.backward = backward
+    _watch_scaler(steps)
     register_optimizer_step_pre_hook(steps.before_step)
     register_optimizer_step_post_hook(steps.after_step)
     return steps
+
+
+def _watch_scaler(steps: Steps) -> None:
+    """A loss that was scaled against underflow counts as it was before: the gradients are unscaled before a step."""
+    import torch
+
+    plain = torch.amp.GradScaler.scale
+
+    def scale(self: Any, outputs: Any) -> Any:
+        scaled = plain(self, outputs)
+        if isinstance(scaled, torch.Tensor) and scaled is not outputs:
+            steps.scaled = weakref.ref(scaled), float(self.get_scale())
+        return scaled
+
+    torch.amp.GradScaler.scale = scale  # type: ignore[method-assign]
 
 
 def _stream() -> int:

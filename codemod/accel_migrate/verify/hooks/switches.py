@@ -8,7 +8,7 @@ from typing import Any
 
 from accel_migrate.verify.hooks import state
 
-SWITCHES = ("dropout", "batchnorm", "shuffle", "augmentation", "noise", "precision")
+SWITCHES = ("dropout", "batchnorm", "shuffle", "augmentation", "noise", "precision", "denominators")
 
 
 def switch_off(names: Iterable[str]) -> None:
@@ -22,6 +22,7 @@ def switch_off(names: Iterable[str]) -> None:
     | augmentation | what is drawn while a sample is read depends on its index alone |
     | noise | once batches are read, `torch.randn` and its kin draw the same row for every sample |
     | precision | autocast does nothing |
+    | denominators | means of losses over each process's part count by how many terms they are of |
     """
     off = set(names)
     for name in SWITCHES:
@@ -30,6 +31,8 @@ def switch_off(names: Iterable[str]) -> None:
     _watch_reading(by_index="augmentation" in off)
     if "shuffle" not in off:
         _note_shuffling()
+    if "precision" not in off:
+        _note_precision()
 
 
 def _no_dropout() -> None:
@@ -115,6 +118,25 @@ def _one_row(plain: Any) -> Any:
         return values
 
     return drawn
+
+
+def _no_denominators() -> None:
+    from accel_migrate.verify.hooks.denominators import share_denominators
+
+    share_denominators()
+
+
+def _note_precision() -> None:
+    import torch
+
+    plain = torch.autocast.__enter__
+
+    def enter(self: Any) -> Any:
+        if self._enabled:
+            state.note_use("precision")
+        return plain(self)
+
+    torch.autocast.__enter__ = enter  # type: ignore[method-assign]
 
 
 def _no_precision() -> None:

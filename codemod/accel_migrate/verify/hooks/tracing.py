@@ -5,8 +5,10 @@
 | `{"step", "loss", "backwards", "lr", "norms", "random"}` | an optimizer step (its optimizer's number); `loss` is the sum of the losses of the backwards since the last step, each times the gradient it started with: the mean of it over processes is what the averaged gradient belongs to; `norms` are those of the gradients, then those of the parameters (see `packing`); `random` tells states of the random stream apart, in the first steps |
 | `{"batch", "data", "pass", "rows"}` | a batch read by a loader: the number of its data set, of the pass over it, and the samples' indices |
 | `{"pass_end"}` | a pass has come to its end |
+| `{"first_input"}` | shape of the first tensor that a module is given in training |
 | `{"data", "made_of"}` | what a data set that is part of another consists of |
 | `{"called", "at"}`, `{"fault", "at"}` | see `accelerators` |
+| `{"loaded"}` | at the end: a state that another run saved, loaded into what this one trains (see `loading`) |
 | `{"gathers"}` | whether an accelerator has gathered or reduced anything |
 | `{"wrote"}` | a file of the scratch copy opened for writing |
 | `{"end", "uses", "names"}` | the script ended, or was stopped; which sources of randomness and which layers it has; names of parameters by optimizer |
@@ -34,6 +36,7 @@ class Recorder:
     def __init__(self, out: Path, rank: int, processes: int, limit: int) -> None:
         self.out, self.rank, self.processes, self.limit = out, rank, processes, limit
         self.steps = 0
+        self.loads: list[str] = []
         self._waiting: list[dict[str, Any]] = []
         self._is_fork = False
         os.register_at_fork(after_in_child=self._forked)
@@ -71,11 +74,14 @@ class Recorder:
         if self._ended or self._is_fork:
             return
         self._ended = True
+        from accel_migrate.verify.hooks.loading import load_all
         from accel_migrate.verify.hooks.state import parameter_names, save_state, uses
 
         if self.steps:
             save_state(self.out / f"rank{self.rank}.state")
         self.write(end=how, uses=sorted(uses()), names=parameter_names())
+        for found in load_all(self.loads) if self.rank == 0 else ():
+            self.write(loaded=found)
         self.flush()
 
     def stop(self) -> None:
@@ -91,12 +97,13 @@ class Recorder:
 
 
 def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> None:
-    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "batches", "nudged", "folder", "temporary"}."""
+    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "batches", "nudged", "loads", "folder", "temporary"}."""
     from accel_migrate.verify.hooks import (
         accelerators,
         batch_order,
         batches,
         cpu,
+        first_input,
         nudge,
         seeds,
         state,
@@ -106,6 +113,7 @@ def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> N
     )
 
     recorder = Recorder(out, rank, processes, settings["steps"])
+    recorder.loads = settings["loads"]
     if settings["cpu"]:
         cpu.map_to_cpu()
     seeds.make_deterministic(settings["seed"])
@@ -117,6 +125,7 @@ def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> N
     _name_parameters_in_errors(processes)
     state.watch()
     batches.trace(recorder)
+    first_input.trace(recorder)
     traced = steps.trace(recorder)
     accelerators.trace(recorder, traced, os.path.realpath(settings["folder"]))
     written.trace(recorder, {settings["folder"]: "", settings["temporary"]: "temporary files"})

@@ -29,12 +29,16 @@ class _Unpickler(pickle.Unpickler):
 
 def load_saved(path: Path) -> dict[str, Any]:
     """What a `torch.save` file holds, as leaves by path: `model.0.weight`, `optimizer.state.0.exp_avg`, `epoch`."""
+    return dict(_leaves(load_pickled(path), "", set()))
+
+
+def load_pickled(path: Path) -> Any:
+    """What a `torch.save` file holds, on the CPU."""
     import torch
 
     module = ModuleType("pickle_with_stand_ins")
     module.Unpickler, module.load = _Unpickler, pickle.load  # type: ignore[attr-defined]
-    loaded = torch.load(path, map_location="cpu", pickle_module=module, weights_only=False)
-    return dict(_leaves(loaded, "", set()))
+    return torch.load(path, map_location="cpu", pickle_module=module, weights_only=False)
 
 
 def _leaves(value: Any, at: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
