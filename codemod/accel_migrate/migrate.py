@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from accel_migrate.accelerated.still_open import still_open
 from accel_migrate.context import Context
+from accel_migrate.decided import decided
 from accel_migrate.dialects import DIALECTS, Dialect
 from accel_migrate.edits import AddImport, DropImportIfUnused, Edit, Finding
 from accel_migrate.explain import explain
@@ -52,7 +53,7 @@ def _ruled(project: Project, facts: Facts, options: Options) -> Result:
     if facts.cuts and not DIALECTS[options.target].exact:
         reason = "it makes its batches by itself, and Hugging Face Accelerate has no call that cuts them: use --target accel_runtime"
         return Result(project, "refused", reason, explanation=explain(facts))
-    context, plan = _planned(facts, options)
+    facts, context, plan = decided(project, facts, lambda facts: _planned(facts, options))
     if context is None or plan is None:
         return Result(project, "refused", "no optimizer or model found: nothing says what is trained", explanation=explain(facts))
     unreached = _unreached(plan)
@@ -70,7 +71,7 @@ def _findings(project: Project, options: Options) -> list[Finding]:
     facts = gather_facts(project)
     if reason_to_refuse(facts) is not None:
         return []
-    _, plan = _planned(facts, options)
+    _, _, plan = decided(project, facts, lambda facts: _planned(facts, options))
     if plan is None or _unreached(plan) is not None:
         return []
     return [finding for finding in plan.findings if is_wanted(finding.rule, options)]

@@ -34,3 +34,9 @@ def test_an_average_of_a_model_is_no_optimizer_and_keeps_its_module() -> None:
     assert not result.findings
     assert "accelerator.save(average.module.state_dict(), 'a.pt')" in after(result)
     assert "len(model.weight)" in after(result)
+
+
+def test_the_inherited_forward_of_a_library_model_returns_rows() -> None:
+    model = "class Centred(nn.Linear):\n    def forward(self, x):\n        out = super().forward(x)\n        return out - out.mean(dim=0)\n\n\nmodel = Centred(8, 2)\n"
+    result = migrated(script(model + "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n" + STEP))
+    assert [f.rule for f in result.findings] == ["batch-coupling"]

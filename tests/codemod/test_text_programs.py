@@ -36,10 +36,10 @@ optimizer.step()
 """
 
 
-def migrated(files: Files, top: str = "", setup: str = "", before: str = "", step: str = STEP, collate: str = "") -> Result:
+def migrated(files: Files, top: str = "", setup: str = "", before: str = "", step: str = STEP, collate: str = "", ignore: str = "") -> Result:
     parts = {"top": dedent(top), "setup": dedent(setup), "before": dedent(before), "step": indent(dedent(step), "    ")}
     folder = files({"train.py": SCRIPT.format(collate=f", collate_fn={collate}" if collate else "", **parts)})
-    return migrate(load_project(folder / "train.py"), Options())
+    return migrate(load_project(folder / "train.py"), Options(ignore=frozenset({ignore} - {""})))
 
 
 def text_of(result: Result) -> str:
@@ -102,17 +102,29 @@ def test_options_of_the_scaler_are_reported(files: Files) -> None:
 @pytest.mark.parametrize(
     ("step", "rule"),
     [
-        ("h = model(x)\nloss = F.cross_entropy(h @ h.T, torch.arange(len(x), device=device))\nloss.backward()", "batch-coupling"),
-        ("loss = torch.cdist(model(x), model(x)).mean()\nloss.backward()", "batch-coupling"),
-        ("h = model(x)\nloss = F.cosine_similarity(h.unsqueeze(1), h.unsqueeze(0), dim=-1).mean()\nloss.backward()", "batch-coupling"),
         ("loss = F.mse_loss(model(x)[:, :1].squeeze(), y.float())\nloss.backward()", "squeeze-rows"),
         ("try:\n    F.cross_entropy(model(x), y).backward()\nexcept RuntimeError:\n    continue", "swallowed-exception"),
-        ("loss = torch.sqrt(F.mse_loss(model(x)[:, 0], y.float()))\nloss.backward()", "mixed-reduction"),
-        ("p = model(x).sigmoid()[:, 0]\nloss = 1 - 2 * (p * y).sum() / (p.sum() + y.sum())\nloss.backward()", "mixed-reduction"),
     ],
 )
 def test_what_needs_a_decision_is_reported(files: Files, step: str, rule: str) -> None:
     assert rules_of(migrated(files, step=step)) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("step", "rule"),
+    [
+        ("h = model(x)\nloss = F.cross_entropy(h @ h.T, torch.arange(len(x), device=device))\nloss.backward()", "batch-coupling"),
+        ("loss = torch.cdist(model(x), model(x)).mean()\nloss.backward()", "batch-coupling"),
+        ("h = model(x)\nloss = F.cosine_similarity(h.unsqueeze(1), h.unsqueeze(0), dim=-1).mean()\nloss.backward()", "batch-coupling"),
+        ("loss = torch.sqrt(F.mse_loss(model(x)[:, 0], y.float()))\nloss.backward()", "mixed-reduction"),
+        ("p = model(x).sigmoid()[:, 0]\nloss = 1 - 2 * (p * y).sum() / (p.sum() + y.sum())\nloss.backward()", "mixed-reduction"),
+    ],
+)
+def test_a_loss_of_the_whole_batch_is_computed_from_it(files: Files, step: str, rule: str) -> None:
+    result = migrated(files, step=step)
+    assert rules_of(result) == []
+    assert "accelerator.gather_with_grad(" in text_of(result)
+    assert rules_of(migrated(files, step=step, ignore="whole-batch-loss")) == [rule]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 
 from accel_migrate.facts.facts import Facts, Gather, Loop
 from accel_migrate.facts.operations import spreads
+from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Spread, locals_of
 
 Position = tuple[int, int]
+Around = ast.For | ast.While | ast.FunctionDef
 
 
 def plan_gathers(facts: Facts) -> dict[ast.stmt, Gather]:
@@ -31,23 +33,32 @@ def plan_gathers(facts: Facts) -> dict[ast.stmt, Gather]:
 
 def _plan(facts: Facts, loop: Loop, node: ast.For) -> Gather | None:
     calls = [call for call in _calls(node) if _is_forward(facts, call, loop)]
-    if not calls:
-        return None
-    last = max(calls, key=end)
-    statement = facts.statement(last)
+    return gather_after(facts, loop.scope, node, calls) if calls else None
+
+
+def gather_after(facts: Facts, scope: Scope, node: Around, calls: list[ast.Call], inside: bool = False) -> Gather | None:
+    """Gathers what `node` reads after the last of the forward passes `calls`; None where there is no place for it.
+
+    `inside` says to gather in the midst of a statement that makes a number of the outputs: `loss = criterion(model(x), y)`.
+    """
+    statement = facts.statement(max(calls, key=end))
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign) and not _heads(facts, statement):
         return None
-    if _assigned_names(statement):
+    if _assigned_names(statement) and not (inside and not _holds_rows(facts, statement)):
         statement = _unpacked(facts, statement)
         targets = _assigned_names(statement)
         shards = [t for t in targets if Spread.SHARD in spreads(facts.of(t))]
-        live = _live(facts, node, statement, after=end(statement))
+        live = _live(facts, node, statement, after=end(statement), sizes=inside)
         names = _ordered([t.id for t in shards if t.id in live], live)
         paths = _paths(facts, node, statement, end(statement))
         if not shards and not any(_root(path) in {t.id for t in targets} for path in paths):
             return None
-        return Gather(statement, loop.scope, tuple(names), paths) if names or paths else None
-    return _hoist(facts, loop, node, statement, [c for c in calls if facts.statement(c) is statement])
+        return Gather(statement, scope, tuple(names), paths) if names or paths else None
+    return _hoist(facts, scope, node, statement, [c for c in calls if facts.statement(c) is statement], inside)
+
+
+def _holds_rows(facts: Facts, statement: ast.stmt) -> bool:
+    return any(v.batch or v.output or v.spread is Spread.SHARD for target in _assigned_names(statement) for v in locals_of(facts.of(target)))
 
 
 def _heads(facts: Facts, statement: ast.stmt) -> bool:
@@ -83,20 +94,20 @@ def _root(path: str) -> str:
     return path.partition("[")[0].partition(".")[0]
 
 
-def _hoist(facts: Facts, loop: Loop, node: ast.For, statement: ast.stmt, calls: list[ast.Call]) -> Gather | None:
+def _hoist(facts: Facts, scope: Scope, node: Around, statement: ast.stmt, calls: list[ast.Call], sizes: bool) -> Gather | None:
     outermost = [c for c in calls if not any(c is not other and facts.inside(c, other) for other in calls)]
     if any(Spread.SHARD not in spreads(facts.of(c)) or _is_conditional(facts, c, statement) for c in outermost):
         return None
     if isinstance(statement, ast.Expr) and statement.value in outermost:
         return None  # nobody looks at the output
-    taken = {n.id for n in ast.walk(loop.scope.node) if isinstance(n, ast.Name)}
+    taken = {n.id for n in ast.walk(scope.node) if isinstance(n, ast.Name)}
     hoisted: dict[ast.expr, str] = {}
-    for call in outermost:
-        hoisted[call] = _fresh("output", taken)
+    for number, call in enumerate(outermost, 1):
+        hoisted[call] = _fresh("output" if len(outermost) == 1 else f"output_{number}", taken)
     inputs = {id(n) for call in outermost for n in ast.walk(call)}
-    live = _live(facts, node, statement, after=start(statement), without=inputs)
+    live = _live(facts, node, statement, after=start(statement), without=inputs, sizes=sizes)
     paths = _paths(facts, node, statement, start(statement), inputs)
-    return Gather(statement, loop.scope, tuple(_ordered([], live)), paths, hoisted)
+    return Gather(statement, scope, tuple(_ordered([], live)), paths, hoisted)
 
 
 def _fresh(base: str, taken: set[str]) -> str:
@@ -139,7 +150,7 @@ def _reachable(facts: Facts, call: ast.Call) -> set[ast.AST]:
     return seen
 
 
-def _calls(node: ast.For) -> Iterator[ast.Call]:
+def _calls(node: Around) -> Iterator[ast.Call]:
     for statement in node.body:
         for inner in ast.walk(statement):
             if isinstance(inner, ast.Call):
@@ -154,16 +165,25 @@ def _assigned_names(statement: ast.stmt) -> list[ast.Name]:
     return [e for e in elements if isinstance(e, ast.Name)] if all(isinstance(e, ast.Name) for e in elements) else []
 
 
-def _reads(facts: Facts, loop: ast.For, after: Position, without: set[int]) -> Iterator[ast.expr]:
+def _reads(facts: Facts, loop: Around, after: Position, without: set[int]) -> Iterator[ast.expr]:
     for statement in loop.body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name | ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and start(node) >= after and id(node) not in without:
                 yield node
 
 
-def _live(facts: Facts, loop: ast.For, statement: ast.stmt, after: Position, without: frozenset[int] | set[int] = frozenset()) -> list[str]:
-    """Names bound in the loop up to `statement` whose rows are read from `after` on, in order of reading."""
-    bound = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+def _given(around: Around) -> set[str]:
+    """The names that each round of a loop, or each call of a function, gives new values."""
+    if isinstance(around, ast.For):
+        return {n.id for n in ast.walk(around.target) if isinstance(n, ast.Name)}
+    return {a.arg for a in ast.walk(around.args) if isinstance(a, ast.arg)} if isinstance(around, ast.FunctionDef) else set()
+
+
+def _live(
+    facts: Facts, loop: Around, statement: ast.stmt, after: Position, without: frozenset[int] | set[int] = frozenset(), sizes: bool = False
+) -> list[str]:
+    """Names bound in the loop up to `statement` whose rows (or, with `sizes`, only their number) are read from `after` on, in order."""
+    bound = _given(loop)
     for earlier in loop.body:
         bound |= {n.id for n in ast.walk(earlier) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and start(n) < end(statement)}
     found: list[str] = []
@@ -172,14 +192,14 @@ def _live(facts: Facts, loop: ast.For, statement: ast.stmt, after: Position, wit
             continue
         parent = facts.parents.get(node)
         whole = not _is_part(facts, parent)
-        if Spread.SHARD in spreads(facts.of(node)) and whole and not _only_measured(facts, node):
+        if Spread.SHARD in spreads(facts.of(node)) and whole and (sizes or not _only_measured(facts, node)):
             found.append(node.id)
     return found
 
 
-def _paths(facts: Facts, loop: ast.For, statement: ast.stmt, after: Position, without: frozenset[int] | set[int] = frozenset()) -> dict[str, str]:
+def _paths(facts: Facts, loop: Around, statement: ast.stmt, after: Position, without: frozenset[int] | set[int] = frozenset()) -> dict[str, str]:
     """`batch["labels"]` read from `after` on -> the variable that takes its global rows."""
-    taken = {n.id for n in ast.walk(facts.scope(loop).node) if isinstance(n, ast.Name)}
+    taken = {n.id for n in ast.walk((facts.scopes.get(loop) or facts.scope(loop)).node) if isinstance(n, ast.Name)}
     found: dict[str, str] = {}
     for node in _reads(facts, loop, after, set(without)):
         if _is_part(facts, node):

@@ -72,7 +72,7 @@ class Forward:
 
 @dataclass(eq=False)
 class Gather:
-    """In an evaluation loop: after the forward pass of `statement`, `paths` become the global batch."""
+    """After the forward pass of `statement`, `names` and `paths` become the global batch: for metrics, or for a loss."""
 
     statement: ast.stmt
     scope: Scope
@@ -84,6 +84,8 @@ class Gather:
     """Forward calls nested in the statement -> the new variable that replaces them; then the gather goes above."""
     cut: bool = True
     """Whether the loader hands out slices by then; otherwise everything is whole as it is."""
+    backward: ast.Call | None = None
+    """The backward pass of the loss that is computed from the gathered rows; then they keep their gradients."""
 
 
 @dataclass(eq=False)

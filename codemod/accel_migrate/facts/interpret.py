@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from dataclasses import replace
 
 from accel_migrate.facts.accelerated import accelerator_calls
 from accel_migrate.facts.cuts import plan_cuts, stays_whole
 from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
-from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.facts import Facts, Gather
 from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.looking import only_looked_at
 from accel_migrate.facts.machine import Machine
@@ -20,8 +22,8 @@ from accel_migrate.project import Project
 MAX_PASSES = 6
 
 
-def gather_facts(project: Project) -> Facts:
-    """The facts of the program `project`."""
+def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
+    """The facts of the program `project`, where the losses of `losses` are computed from the whole batch."""
     facts = Facts(entry=project.entry)
     facts.sources = list(dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry]))
     for source in facts.sources:
@@ -34,7 +36,8 @@ def gather_facts(project: Project) -> Facts:
     machine.run_to_fixpoint()
     if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
         cut_by_hand(machine)
-    machine.plan = facts.gathers = {**plan_gathers(facts), **plan_draws(facts)}
+    whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
+    machine.plan = facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
     machine.settle_meters()
     machine.forget()
     machine.run_to_fixpoint()

@@ -10,6 +10,7 @@ from accel_migrate.facts.stacks import STACKS
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
+    ClassValue,
     Function,
     Instance,
     Local,
@@ -114,6 +115,8 @@ class Objects:
                 receiver = frozenset({frame.receiver}) if frame.receiver is not None else UNKNOWN
                 env = self.machine.function_env(method, args.positional, args.keywords, receiver)
                 return self.machine.run_function(method, self.facts.scopes[method], env, frame.receiver)
+        if name in {"forward", "__call__"} and self.facts.class_role(ClassValue(cls.node, cls)) is Role.MODEL:
+            return self.calls.model_output(args) if self.calls.takes_shard(args) else UNKNOWN
         return UNKNOWN
 
     def container_method(self, box: Box, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> Values:

@@ -43,7 +43,10 @@ def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
         spread = None  # its own DDP averages what the processes have, whatever they divide by
     parts: dict[str, ast.AST] = {"x": backward.loss}
     template = "@accelerator@.backward({x})"
-    if spread is Spread.SUM or (spread is Spread.SHARD and call.args):  # with a gradient given for each row, rows add up
+    if any(gather.backward is call for gather in context.facts.gathers.values()):
+        if spread is not None:
+            yield _mixed(context, call, backward.loss)  # a part of it is not of the whole batch
+    elif spread is Spread.SUM or (spread is Spread.SHARD and call.args):  # with a gradient given for each row, rows add up
         template = context.dialect.backward_sum
     elif spread is Spread.RATIO:
         weight = weight_template(context, backward.values, call)

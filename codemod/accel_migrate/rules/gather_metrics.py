@@ -15,8 +15,9 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Conversion, Gather
-from accel_migrate.facts.gathered import is_hosted, later
+from accel_migrate.facts.gathered import later
 from accel_migrate.facts.values import Local, Spread, spread_of
+from accel_migrate.rules._gathering import gather_at
 from accel_migrate.rules._terms import global_figure
 from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
 from accel_migrate.side_effects import runs_of, writing_statements
@@ -41,92 +42,9 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         run = next((r for r in guarded if any(context.facts.inside(conversion.value, s) for s in r)), None)
         single.extend(_convert(context, conversion, run, taken))
     yield from (item for item in single if isinstance(item, InsertAfter))
-    for gather in (g for g in context.facts.gathers.values() if g.cut):
-        yield from _gather(context, gather)
+    for gather in (g for g in context.facts.gathers.values() if g.cut and g.backward is None):
+        yield from gather_at(context, gather, ID, WHY)
     yield from (item for item in single if not isinstance(item, InsertAfter))
-
-
-# -- evaluation loops -------------------------------------------------------------------------------
-def _gather(context: Context, gather: Gather) -> Iterator[Edit | Finding]:
-    source = context.source(gather.statement)
-    parts: dict[str, ast.AST | Inner] = {}
-    names: list[str] = []
-    values: list[str] = []
-    for i, (call, name) in enumerate(gather.hoisted.items()):
-        names.append(name)
-        values.append(f"{{h{i}}}")
-        parts[f"h{i}"] = Inner(call)
-        yield context.replace(ID, call, name, WHY)
-    names += [*gather.names, *gather.paths.values()]
-    values += [*gather.names, *(_as_written(context, gather, path) for path in gather.paths)]
-    right = values[0] if len(values) == 1 else f"({', '.join(values)})"
-    try:
-        call_text = context.say("@accelerator@.gather_for_metrics", gather.statement)
-    except Unreachable:
-        yield out_of_reach(context, gather.statement)
-        return
-    template = f"{', '.join(names)} = {call_text}({right})"
-    insert = InsertBefore if gather.hoisted else InsertAfter
-    yield insert(source=source, rule=ID, why=WHY, node=gather.statement, template=template, parts=parts)
-    yield from _rename_paths(context, gather)
-    yield from _back_to_host(context, gather)
-
-
-def _as_written(context: Context, gather: Gather, path: str) -> str:
-    """`path` with the quotes that the script uses."""
-    for node in later(context.facts, gather):
-        if isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node) == path:
-            return ast.get_source_segment(context.source(node).text, node) or path
-    return path
-
-
-def _rename_paths(context: Context, gather: Gather) -> Iterator[Edit]:
-    for node in later(context.facts, gather):
-        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in gather.paths:
-            name = gather.paths[ast.unparse(node)]
-            hosted = _root_is_hosted(context, gather, node) and _needs_host(context, node)
-            yield context.replace(ID, node, f"{name}.cpu()" if hosted else name, WHY)
-
-
-def _back_to_host(context: Context, gather: Gather) -> Iterator[Edit]:
-    """What the script left on the host is on the device now; it goes back where the host's copy was used."""
-    if context.home.device is None:
-        return
-    hosted = {n for n in gather.names if is_hosted(context.facts, gather, n)}
-    for node in later(context.facts, gather):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in hosted and _needs_host(context, node):
-            yield context.replace(ID, node, f"{node.id}.cpu()", "the prepared loader puts batches on the device")
-
-
-def _root_is_hosted(context: Context, gather: Gather, path: ast.expr) -> bool:
-    root = path
-    while isinstance(root, ast.Subscript | ast.Attribute):
-        root = root.value
-    if context.home.device is None or not isinstance(root, ast.Name):
-        return False
-    return is_hosted(context.facts, gather, root.id)
-
-
-def _needs_host(context: Context, node: ast.expr) -> bool:
-    """Whether `node` meets an array or a tensor on the host, or is kept in a list with such."""
-    parent = context.facts.parents[node]
-    if isinstance(parent, ast.Attribute):
-        return parent.attr in {"numpy", "__array__"}
-    if isinstance(parent, ast.Compare | ast.BinOp):
-        others = [n for n in ast.walk(parent) if isinstance(n, ast.Attribute) and n.attr in {"cpu", "numpy"}]
-        return bool(others)
-    if isinstance(parent, ast.Call) and node in parent.args:
-        return _is_joined_later(context, parent) or context.facts.external.get(parent, "").startswith(("numpy.", "sklearn."))
-    return False
-
-
-def _is_joined_later(context: Context, call: ast.Call) -> bool:
-    """`rows.append(x)` of a list that `torch.cat(rows)` makes one tensor."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "append":
-        return False
-    text = ast.unparse(call.func.value)
-    joins = (n for n in ast.walk(context.facts.function(call)) if isinstance(n, ast.Call) and ast.unparse(n.func).rpartition(".")[2] in JOINS)
-    return any(ast.unparse(argument) == text for join in joins for argument in join.args)
 
 
 # -- single values -----------------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+"""Edits that gather the rows of all processes behind a forward pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.access import Unreachable
+from accel_migrate.context import Context
+from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore
+from accel_migrate.facts.facts import Gather
+from accel_migrate.facts.gathered import is_hosted, later
+from accel_migrate.rules.backward import out_of_reach
+
+JOINS = {"cat", "concat", "stack", "concatenate", "vstack", "hstack"}
+
+
+def gather_at(context: Context, gather: Gather, rule: str, why: str) -> Iterator[Edit | Finding]:
+    """Gathers there, and names what is read afterwards by its new names."""
+    method = "gather_for_metrics" if gather.backward is None else "gather_with_grad"
+    source = context.source(gather.statement)
+    parts: dict[str, ast.AST | Inner] = {}
+    names: list[str] = []
+    values: list[str] = []
+    for i, (call, name) in enumerate(gather.hoisted.items()):
+        names.append(name)
+        values.append(f"{{h{i}}}")
+        parts[f"h{i}"] = Inner(call)
+        yield context.replace(rule, call, name, why)
+    names += [*gather.names, *gather.paths.values()]
+    values += [*gather.names, *(_as_written(context, gather, path) for path in gather.paths)]
+    right = values[0] if len(values) == 1 else f"({', '.join(values)})"
+    try:
+        call_text = context.say(f"@accelerator@.{method}", gather.statement)
+    except Unreachable:
+        yield out_of_reach(context, gather.statement)
+        return
+    template = f"{', '.join(names)} = {call_text}({right})"
+    insert = InsertBefore if gather.hoisted else InsertAfter
+    yield insert(source=source, rule=rule, why=why, node=gather.statement, template=template, parts=parts)
+    yield from _rename_paths(context, gather, rule, why)
+    yield from _back_to_host(context, gather, rule)
+
+
+def _as_written(context: Context, gather: Gather, path: str) -> str:
+    """`path` with the quotes that the script uses."""
+    for node in later(context.facts, gather):
+        if isinstance(node, ast.Subscript | ast.Attribute) and ast.unparse(node) == path:
+            return ast.get_source_segment(context.source(node).text, node) or path
+    return path
+
+
+def _rename_paths(context: Context, gather: Gather, rule: str, why: str) -> Iterator[Edit]:
+    for node in later(context.facts, gather):
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in gather.paths:
+            name = gather.paths[ast.unparse(node)]
+            hosted = _root_is_hosted(context, gather, node) and _needs_host(context, node)
+            yield context.replace(rule, node, f"{name}.cpu()" if hosted else name, why)
+
+
+def _back_to_host(context: Context, gather: Gather, rule: str) -> Iterator[Edit]:
+    """What the script left on the host is on the device now; it goes back where the host's copy was used."""
+    if context.home.device is None:
+        return
+    hosted = {n for n in gather.names if is_hosted(context.facts, gather, n)}
+    for node in later(context.facts, gather):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in hosted and _needs_host(context, node):
+            yield context.replace(rule, node, f"{node.id}.cpu()", "the prepared loader puts batches on the device")
+
+
+def _root_is_hosted(context: Context, gather: Gather, path: ast.expr) -> bool:
+    root = path
+    while isinstance(root, ast.Subscript | ast.Attribute):
+        root = root.value
+    if context.home.device is None or not isinstance(root, ast.Name):
+        return False
+    return is_hosted(context.facts, gather, root.id)
+
+
+def _needs_host(context: Context, node: ast.expr) -> bool:
+    """Whether `node` meets an array or a tensor on the host, or is kept in a list with such."""
+    parent = context.facts.parents[node]
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in {"numpy", "__array__"}
+    if isinstance(parent, ast.Compare | ast.BinOp):
+        others = [n for n in ast.walk(parent) if isinstance(n, ast.Attribute) and n.attr in {"cpu", "numpy"}]
+        return bool(others)
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return _is_joined_later(context, parent) or context.facts.external.get(parent, "").startswith(("numpy.", "sklearn."))
+    return False
+
+
+def _is_joined_later(context: Context, call: ast.Call) -> bool:
+    """`rows.append(x)` of a list that `torch.cat(rows)` makes one tensor."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "append":
+        return False
+    text = ast.unparse(call.func.value)
+    joins = (n for n in ast.walk(context.facts.function(call)) if isinstance(n, ast.Call) and ast.unparse(n.func).rpartition(".")[2] in JOINS)
+    return any(ast.unparse(argument) == text for join in joins for argument in join.args)
