@@ -40,3 +40,10 @@ def test_the_inherited_forward_of_a_library_model_returns_rows() -> None:
     model = "class Centred(nn.Linear):\n    def forward(self, x):\n        out = super().forward(x)\n        return out - out.mean(dim=0)\n\n\nmodel = Centred(8, 2)\n"
     result = migrated(script(model + "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n" + STEP))
     assert [f.rule for f in result.findings] == ["batch-coupling"]
+
+
+def test_an_optimizer_inside_another_one_is_not_prepared() -> None:
+    outer = "class Outer(torch.optim.Optimizer):\n    def __init__(self, params):\n        super().__init__(params, {})\n        self.inner = torch.optim.SGD(self.param_groups, 0.1)\n\n\n"
+    result = migrated(script(outer + "optimizer = Outer(model.parameters())\n" + STEP))
+    assert not result.findings
+    assert "prepare(model, optimizer, loader)" in after(result) and "self.inner = torch.optim.SGD(self.param_groups, 0.1)\n\n" in after(result)

@@ -164,6 +164,15 @@ class Builtins:
             return frozenset(found)
         return self.evaluator.element(frozenset(v for v in args.get(0, "object") if isinstance(v, Ref | ModuleValue)), "*", frame)
 
+    def f_import_module(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        """`importlib.import_module("package.module")`, and `__import__`, which gives the package."""
+        module = args.literal(0, "name")
+        if not isinstance(module, str) or module.startswith("."):
+            return UNKNOWN
+        return self.evaluator.imported(module.partition(".")[0] if name == "__import__" else module, None, frame)
+
+    f___import__ = f_import_module
+
     def f_partial(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """`functools.partial(f, ...)`: called later, with these arguments and more."""
         value = Made(Role.OBJECT, node, "partial")

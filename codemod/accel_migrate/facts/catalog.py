@@ -66,6 +66,8 @@ TENSOR_MAKERS = {
 }  # fmt: skip
 """Constructors of tensors from values or (those with capitals) from sizes."""
 DEEP_COPIES = {"copy.deepcopy", "copy.copy"}
+PARAM_GROUPS = "param_groups"
+"""The parameters of an optimizer, as it hands them on to another one within it."""
 MODEL_AVERAGES = {"torch.optim.swa_utils.AveragedModel"}
 BATCH_WRAPPERS = {"enumerate", "zip", "iter", "reversed", "itertools.chain", "itertools.cycle", "itertools.islice", *PROGRESS_BARS}
 

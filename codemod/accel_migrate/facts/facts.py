@@ -145,6 +145,8 @@ class Facts:
     gathers: dict[ast.stmt, Gather] = field(default_factory=dict)
     optimized: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
     """Site of an optimizer -> sites of the models whose parameters it was given."""
+    inner_optimizers: set[ast.AST] = field(default_factory=set)
+    """Sites of optimizers that step the parameter groups of another one, which holds them."""
     parts_of: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
     """Site of a module -> sites of the modules of which it is a part."""
     visited: set[ast.AST] = field(default_factory=set)

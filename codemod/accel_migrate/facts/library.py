@@ -131,6 +131,8 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             seen.add(value)
             if isinstance(value, Made) and value.role is Role.PARAMETERS:
                 self.facts.optimized[optimizer.site].add(value.site)
+                if value.detail == catalog.PARAM_GROUPS:
+                    self.facts.inner_optimizers.add(optimizer.site)
             elif isinstance(value, Box):
                 pending.extend(self.evaluator._all_elements(value))
             elif isinstance(value, Made) and value.detail.startswith("iter:"):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BUILTINS = {"enumerate", "zip", "iter", "next", "len", "float", "int", "print", "list", "tuple", "dict", "sum", "range", "filter",
             "map", "reversed", "sorted", "open", "str", "max", "min", "super", "getattr", "hasattr", "isinstance", "vars", "abs",
-            "round", "set", "input", "type", "bool", "format", "repr"}  # fmt: skip
+            "round", "set", "input", "type", "bool", "format", "repr", "__import__"}  # fmt: skip
 
 
 class Members:
@@ -96,6 +96,8 @@ class Members:
     def _instance_attribute(self, value: Instance, name: str) -> Values:
         stored = self.machine.read_heap(value.cls, name)
         inherited = self._class_attribute(value.cls, name, value)
+        if name == "param_groups" and self.facts.class_role(value.cls) is Role.OPTIMIZER:
+            return frozenset(Made(Role.PARAMETERS, site, catalog.PARAM_GROUPS) for site in self.facts.optimized[value.site]) | stored | inherited
         return stored | inherited
 
     def _class_attribute(self, cls: ClassValue, name: str, receiver: Instance | None) -> Values:

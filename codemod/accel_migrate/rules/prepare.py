@@ -64,7 +64,7 @@ def prepared_sites(context: Context) -> dict[ast.AST, Role]:
             role = facts.role(value)
             if role in {Role.OPTIMIZER, Role.SCHEDULER} or (role is Role.LOADER and value not in facts.looked_at):
                 sites[value.site] = role  # type: ignore[union-attr]
-    return {site: role for site, role in sites.items() if role not in context.left_out}
+    return {site: role for site, role in sites.items() if role not in context.left_out and site not in facts.inner_optimizers}
 
 
 def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:
