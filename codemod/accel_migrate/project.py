@@ -182,7 +182,7 @@ class _Loader:
 def imported_names(source: Source) -> list[str]:
     """Dotted names of all modules which `source` may import, wherever in the file; for `from a import b` also `a.b`."""
     names: dict[str, None] = {}
-    for node in ast.walk(source.tree):
+    for node in source.index.of_kind(ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             names.update((alias.name, None) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.diagnose import syntax_error
 from accel_migrate.errors import UserError
+from accel_migrate.tree_index import TreeIndex
 
 if TYPE_CHECKING:
+    from accel_migrate.facts.scopes import Scope
     from accel_migrate.notebook.notebook import Notebook
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -50,9 +52,21 @@ class Source:
         """The syntax tree. Every question and every edit is addressed by the nodes of this one tree."""
         return parse(self.text, str(self.path))
 
+    @cached_property
+    def index(self) -> TreeIndex:
+        """The nodes of the tree, for questions about all of them."""
+        return TreeIndex(self.tree, self.module)
+
+    @cached_property
+    def scopes(self) -> dict[ast.AST, Scope]:
+        """The scope of every module, class and function node of the tree."""
+        from accel_migrate.facts.scopes import build_scopes
+
+        return build_scopes(self)
+
     def __getstate__(self) -> dict[str, object]:
         """Other processes parse it anew: a tree is larger than its text, and deep ones cannot be pickled."""
-        return {name: value for name, value in self.__dict__.items() if name != "tree"}
+        return {name: value for name, value in self.__dict__.items() if name not in {"tree", "index", "scopes"}}
 
     def where(self, line: int) -> str:
         """The place of a line, as reports name it: `train.py:3`, `train.ipynb:cell 2:1`."""

@@ -71,9 +71,11 @@ class Accumulators:
         return self.facts.inside(site, loop.node) or self.facts.function(site) in self.machine.stack[loop.depth :]
 
     def _feeds_backward(self, target: ast.expr, frame: Frame) -> bool:
-        text = ast.unparse(target)
-        return any(b.scope is frame.scope and text in {ast.unparse(n) for n in ast.walk(b.loss) if isinstance(n, ast.Name | ast.Attribute)}
-                   for b in self.facts.backwards.values())  # fmt: skip
+        losses = [b.loss for b in self.facts.backwards.values() if b.scope is frame.scope]
+        if not losses:
+            return False
+        text = self.facts.text(target)
+        return any(isinstance(n, ast.Name | ast.Attribute) and self.facts.text(n) == text for loss in losses for n in ast.walk(loss))
 
 
 def indices(index: ast.expr) -> list[ast.expr]:

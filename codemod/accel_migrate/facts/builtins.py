@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -157,7 +158,7 @@ class Builtins:
         key = args.literal(1, "name")
         if isinstance(key, str):
             found: set[Value] = set()
-            for value in args.get(0, "object"):
+            for value in in_order(args.get(0, "object")):
                 found |= self.evaluator.attribute(value, key, node, frame)
                 if isinstance(value, ModuleValue) and not isinstance(args.node(1, "name"), ast.Constant):
                     found |= self.evaluator.any_member(value)  # a setting: the name may be another one

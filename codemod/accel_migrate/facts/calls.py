@@ -12,6 +12,7 @@ from accel_migrate.facts.classes import find_method, is_record
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.meters import only_computes
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.stacks import Stacks
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -84,7 +85,7 @@ class Calls(Stacks):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and not self._project_method(targets):
             return self.backward(node, node.func.value, base, args, frame)
         found: set[Value] = set()
-        for target in targets:
+        for target in in_order(targets):
             found |= self.apply(target, node, args, frame)
         if isinstance(node.func, ast.Attribute):
             if not targets and not self._keeps_or_runs(base):
@@ -180,7 +181,9 @@ class Calls(Stacks):
 
     def _note_closures(self, args: Arguments) -> None:
         for values in args.all():
-            self.facts.called_back.update(v.node for v in values if isinstance(v, Function))
+            for value in values:
+                if isinstance(value, Function):
+                    self.facts.called_back.add(value.node)
 
     def construct(self, cls: ClassValue, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         self.facts.constructions[cls.node][node] = frame.scope
@@ -248,7 +251,7 @@ class Calls(Stacks):
             [*bound, *args.positional], keywords | args.keywords, [*made_by.args[1:], *args.nodes], keyword_nodes | args.keyword_nodes
         )
         found: set[Value] = set()
-        for function in self.machine.read_heap(target, 0):
+        for function in in_order(self.machine.read_heap(target, 0)):
             if function not in self._partials:  # `layer = partial(layer, eps=1e-5)` may be a partial of itself
                 self._partials.append(function)
                 found |= self.apply(function, node, every, frame)
@@ -320,7 +323,7 @@ class Calls(Stacks):
             self.library.show(node, args, frame)
         if not base and func.attr in {"update", "add", "add_batch"} and isinstance(self.facts.parents[node], ast.Expr):
             self.keep_figures(args, frame)
-        for value in base:
+        for value in in_order(base):
             if isinstance(value, Made | Instance):
                 found |= self.library.object_method(value, node, func, args, frame)
             elif isinstance(value, Box):

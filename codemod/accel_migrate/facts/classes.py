@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
@@ -13,8 +14,27 @@ if TYPE_CHECKING:
     from accel_migrate.facts.facts import Facts
 
 
-def ancestry(facts: Facts, node: ast.ClassDef) -> Iterator[ast.ClassDef | str]:
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(eq=False)
+class Lineages:
+    """Answers that hold as long as no class gets other bases."""
+
+    ancestries: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = field(default_factory=dict)
+    methods: dict[tuple[ast.ClassDef, str], Method | None] = field(default_factory=dict)
+    roles: dict[ast.ClassDef, Role | None] = field(default_factory=dict)
+
+
+def ancestry(facts: Facts, node: ast.ClassDef) -> tuple[ast.ClassDef | str, ...]:
     """`node`, then its base classes depth first: nodes of the project, full names of libraries."""
+    known = facts.lineages.ancestries
+    if node not in known:
+        known[node] = tuple(_ancestry(facts, node))
+    return known[node]
+
+
+def _ancestry(facts: Facts, node: ast.ClassDef) -> Iterator[ast.ClassDef | str]:
     seen: set[ast.ClassDef | str] = set()
     pending: list[ast.ClassDef | str] = [node]
     while pending:
@@ -27,13 +47,20 @@ def ancestry(facts: Facts, node: ast.ClassDef) -> Iterator[ast.ClassDef | str]:
             pending[0:0] = list(facts.bases.get(current, ()))
 
 
-def find_method(facts: Facts, node: ast.ClassDef, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+def find_method(facts: Facts, node: ast.ClassDef, name: str) -> Method | None:
     """The method `name` that instances of `node` have, inherited ones included."""
-    for base in ancestry(facts, node):
-        if isinstance(base, ast.ClassDef):
-            for item in base.body:
-                if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name == name:
-                    return item
+    known, key = facts.lineages.methods, (node, name)
+    if key not in known:
+        own = (own_method(base, name) for base in ancestry(facts, node) if isinstance(base, ast.ClassDef))
+        known[key] = next((method for method in own if method is not None), None)
+    return known[key]
+
+
+def own_method(node: ast.ClassDef, name: str) -> Method | None:
+    """The first method `name` in the body of the class `node`."""
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name == name:
+            return item
     return None
 
 
@@ -46,13 +73,11 @@ def is_record(facts: Facts, node: ast.ClassDef) -> bool:
 
 def role_of_class(facts: Facts, node: ast.ClassDef) -> Role | None:
     """The role of instances of the class `node`, by the library classes it derives from."""
-    for base in ancestry(facts, node):
-        if isinstance(base, ast.ClassDef):
-            continue
-        role = _role_of_base(base)
-        if role is not None:
-            return role
-    return None
+    known = facts.lineages.roles
+    if node not in known:
+        roles = (_role_of_base(base) for base in ancestry(facts, node) if isinstance(base, str))
+        known[node] = next((role for role in roles if role is not None), None)
+    return known[node]
 
 
 def _role_of_base(name: str) -> Role | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -142,7 +143,7 @@ class Containers:
     def iterate(self, values: Values, frame: Frame) -> Values:
         """What a loop over `values` yields."""
         found: set[Value] = set()
-        for value in values:
+        for value in in_order(values):
             if isinstance(value, Box):
                 found |= self._all_elements(value)
             elif self.facts.role(value) is Role.LOADER or (isinstance(value, Made) and value.detail == "batches"):

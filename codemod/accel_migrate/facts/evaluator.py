@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
@@ -14,8 +15,10 @@ from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
 from accel_migrate.facts.counting import Counting, is_number
 from accel_migrate.facts.facts import Conversion
+from accel_migrate.facts.joins import limited
 from accel_migrate.facts.kept import Kept
 from accel_migrate.facts.members import Members
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.sizes import Sizes
 from accel_migrate.facts.states import States
 from accel_migrate.facts.values import (
@@ -43,21 +46,29 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
         self.machine = machine
         self.facts = machine.facts
         self.calls = Calls(self)
+        self._methods: dict[type[ast.expr], Callable[[Any, Frame], Values]] = {}
 
     def eval(self, node: ast.expr, frame: Frame) -> Values:
-        values = getattr(self, f"on_{type(node).__name__}", self.on_other)(node, frame)
-        gather = self.machine.plan.get(self._statement(node)) if self.machine.plan else None
-        if gather is not None and node in gather.hoisted:
+        method = self._methods.get(type(node)) or self._evaluating(type(node))
+        values = method(node, frame)
+        if node in self.machine.hoisted:
             values = UNKNOWN
         if frame.gathered and isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in frame.gathered:
             return UNKNOWN
-        from accel_migrate.facts.machine import limited
-
-        values = limited(ops.without_grad(values) if self.machine.no_grad else values)
+        if values:
+            values = limited(ops.without_grad(values) if self.machine.no_grad else values)
         values = self.cut_where_planned(node, values) if self.facts.cuts else values
         old = self.facts.values.get(node)
-        self.facts.values[node] = values if old is None else limited(old | values)
+        if old is None:
+            self.facts.values[node] = values
+        elif old is not values or len(old) > 1:
+            self.facts.values[node] = limited(old | values)
         return values
+
+    def _evaluating(self, kind: type[ast.expr]) -> Callable[[Any, Frame], Values]:
+        """What gives the values of expressions of `kind`."""
+        method = self._methods[kind] = getattr(self, f"on_{kind.__name__}", self.on_other)
+        return method
 
     def _statement(self, node: ast.AST) -> ast.stmt | None:
         parents = self.facts.parents
@@ -156,7 +167,7 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
     def _picks_elements(self, node: ast.Compare) -> bool:
         """Whether `node` is the mask of `torch.where(sums == 0, a, b)` or `x.masked_fill(sums == 0, 1)`: no decision."""
         call = self.facts.parents.get(node)
-        name = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        name = self.facts.text(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
         return name in {"where", "masked_fill", "masked_fill_"}
 
     def on_IfExp(self, node: ast.IfExp, frame: Frame) -> Values:
@@ -181,7 +192,7 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
 
     def decorate(self, decorator: ast.expr, decorated: Values, frame: Frame) -> None:
         """A decorator of the project is run for its effects (a registry keeps what it is given); the name keeps its value."""
-        for value in self.eval(decorator, frame):
+        for value in in_order(self.eval(decorator, frame)):
             if isinstance(value, Function):
                 bound = frozenset({value.receiver}) if value.receiver is not None else None
                 env = self.machine.function_env(value.node, [decorated], {}, bound)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from accel_migrate.facts.classes import Lineages, role_of_class
 from accel_migrate.facts.scopes import FunctionNode, Scope
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance, Local, Made, Role, Values
 from accel_migrate.source import Source
@@ -162,8 +163,18 @@ class Facts:
     proven_models: set[ast.AST] = field(default_factory=set)
     """Sites of objects of unknown classes whose parameters are asked for."""
     bases: dict[ast.ClassDef, tuple[str | ast.ClassDef, ...]] = field(default_factory=dict)
+    lineages: Lineages = field(default_factory=Lineages)
+    """What follows from `bases`, until one of them changes."""
+    _texts: dict[ast.AST, str] = field(default_factory=dict)
 
     # -- questions about the tree -------------------------------------------------------------
+    def text(self, node: ast.AST) -> str:
+        """The code of `node`, which is one of the program's."""
+        found = self._texts.get(node)
+        if found is None:
+            found = self._texts[node] = ast.unparse(node)
+        return found
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         while node in self.parents:
             node = self.parents[node]
@@ -232,9 +243,13 @@ class Facts:
 
     def class_role(self, cls: ClassValue) -> Role | None:
         """The role of instances of a project class, from the library classes it derives from."""
-        from accel_migrate.facts.classes import role_of_class
-
         return role_of_class(self, cls.node)
+
+    def set_bases(self, node: ast.ClassDef, bases: tuple[str | ast.ClassDef, ...]) -> None:
+        """Remembers what the class `node` derives from."""
+        if self.bases.get(node) != bases:
+            self.bases[node] = bases
+            self.lineages = Lineages()
 
     def trained_models(self) -> set[ast.AST]:
         """Sites of models whose parameters, or those of a part, went into an optimizer."""
@@ -252,6 +267,5 @@ class Facts:
 
     def nodes(self, *kinds: type[ast.AST]) -> Iterator[tuple[Source, ast.AST]]:
         for source in self.sources:
-            for node in ast.walk(source.tree):
-                if isinstance(node, kinds):
-                    yield source, node
+            for node in source.index.of_kind(*kinds):
+                yield source, node

@@ -14,7 +14,7 @@ from accel_migrate.facts.facts import Facts, Gather
 from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.looking import only_looked_at
 from accel_migrate.facts.machine import Machine
-from accel_migrate.facts.scopes import Scope, build_scopes
+from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.unshared import environment
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
 from accel_migrate.project import Project
@@ -27,23 +27,27 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     facts = Facts(entry=project.entry)
     facts.sources = list(dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry]))
     for source in facts.sources:
-        facts.scopes.update(build_scopes(source))
+        facts.scopes.update(source.scopes)
         facts.source_of[source.tree] = source
-        for node in ast.walk(source.tree):
-            for child in ast.iter_child_nodes(node):
-                facts.parents[child] = node
+        facts.parents.update(source.index.parents)
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
     if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
         cut_by_hand(machine)
+<<<<<<< Updated upstream
     whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
     machine.plan = facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
+=======
+    facts.gathers = {**plan_gathers(facts), **plan_draws(facts)}
+    machine.follow(facts.gathers)
+>>>>>>> Stashed changes
     machine.settle_meters()
     machine.forget()
     machine.run_to_fixpoint()
     contradicted = contradicted_gathers(facts)
     if contradicted:
-        machine.plan = facts.gathers = {s: g for s, g in facts.gathers.items() if s not in contradicted}
+        facts.gathers = {s: g for s, g in facts.gathers.items() if s not in contradicted}
+        machine.follow(facts.gathers)
         machine.forget()
         machine.run_to_fixpoint()
     return facts

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
-from accel_migrate.facts.axes import ANYWHERE
 from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
+from accel_migrate.facts.joins import joined, limited
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -24,14 +27,11 @@ from accel_migrate.facts.values import (
     Local,
     Made,
     Role,
-    Spread,
     Value,
     Values,
 )
 
 MAX_DEPTH = 24
-MAX_VALUES = 24
-"""Abstract values kept per expression: more means that the analysis has lost track."""
 
 
 @dataclass(eq=False)
@@ -69,10 +69,13 @@ class Machine:
         """Values of dicts which outlive the batch of which they are figures."""
         self.memo: dict[tuple[object, ...], Values] = {}
         self._generators: dict[FunctionNode, bool] = {}
+        self._methods: dict[type[ast.stmt], Callable[[Any, Frame], None]] = {}
         from accel_migrate.facts.evaluator import Evaluator
 
         self.evaluator = Evaluator(self)
         self.plan: dict[ast.stmt, Gather] = {}
+        self.hoisted: set[ast.expr] = set()
+        """Forward calls whose results the plan gathers above their statements."""
         self.given_rows = False
         """Whether the running function was called with values that differ between processes."""
         self.by_hand = False
@@ -83,6 +86,11 @@ class Machine:
         """How many loops are running in the functions that called the running one."""
         self.meters_known = False
         """Whether it is settled which classes run models, so that the others only keep figures."""
+
+    def follow(self, plan: dict[ast.stmt, Gather]) -> None:
+        """From the next pass on evaluation loops gather early, as `plan` says."""
+        self.plan = plan
+        self.hoisted = {node for statement, gather in plan.items() for node in gather.hoisted if self.facts.statement(node) is statement}
 
     # -- the store ----------------------------------------------------------------------------
     def read_heap(self, owner: object, key: object) -> Values:
@@ -98,6 +106,8 @@ class Machine:
 
     def _join(self, table: dict, key: object, values: Values) -> None:
         old = table.get(key, UNKNOWN)
+        if values <= old:
+            return  # what stands there is limited already
         new = limited(old | values)
         if new != old:
             table[key] = new
@@ -183,9 +193,16 @@ class Machine:
                 for call in gather.hoisted:
                     self.evaluator.eval(call, frame)
                 self.apply_gather(gather, frame)
-            getattr(self, f"do_{type(statement).__name__}", self.do_other)(statement, frame)
+            self._doing(type(statement))(statement, frame)
             if gather is not None and not gather.hoisted:
                 self.apply_gather(gather, frame)
+
+    def _doing(self, kind: type[ast.stmt]) -> Callable[[Any, Frame], None]:
+        """What runs statements of `kind`."""
+        method = self._methods.get(kind)
+        if method is None:
+            method = self._methods[kind] = getattr(self, f"do_{kind.__name__}", self.do_other)
+        return method
 
     def apply_gather(self, gather: Gather, frame: Frame) -> None:
         for name in gather.names:
@@ -213,11 +230,11 @@ class Machine:
     def do_ClassDef(self, node: ast.ClassDef, frame: Frame) -> None:
         bases: list[str | ast.ClassDef] = []
         for base in node.bases:
-            for value in self.evaluator.eval(base, frame):
+            for value in in_order(self.evaluator.eval(base, frame)):
                 known = self.evaluator.class_or_name(value)
                 if known is not None and known not in bases:
                     bases.append(known)
-        self.facts.bases[node] = tuple(bases)
+        self.facts.set_bases(node, tuple(bases))
         cls = ClassValue(node, self.facts.scopes[node])
         self.write_name(node.name, frozenset({cls}), frame)
         inner = Frame(self.facts.scopes[node])
@@ -266,12 +283,12 @@ class Machine:
         if isinstance(target, ast.Name):
             self.write_name(target.id, values, frame)
         elif isinstance(target, ast.Attribute):
-            for owner in self.evaluator.eval(target.value, frame):
+            for owner in in_order(self.evaluator.eval(target.value, frame)):
                 self.store_attribute(owner, target.attr, values)
         elif isinstance(target, ast.Subscript):
             values = self.evaluator.fill(target, values, frame, statement)
             key = self.evaluator.key(target.slice, frame)
-            for owner in self.evaluator.eval(target.value, frame):
+            for owner in in_order(self.evaluator.eval(target.value, frame)):
                 if isinstance(owner, Box):
                     self.write_heap(owner, key, values)
                 elif isinstance(owner, Made):
@@ -302,7 +319,7 @@ class Machine:
             self.facts.bindings.append(Binding(statement, target, values, frame.scope, self.order, tuple(self.loops)))
 
     def do_If(self, node: ast.If, frame: Frame) -> None:
-        if ast.unparse(node.test) == "__name__ == '__main__'" and frame.scope.source is not self.facts.entry:
+        if self.facts.text(node.test) == "__name__ == '__main__'" and frame.scope.source is not self.facts.entry:
             return  # an imported module's own entry
         self.evaluator.test(node.test, frame)
         taken = self.evaluator.branch(node.test, frame)
@@ -465,42 +482,3 @@ def is_generator(node: FunctionNode) -> bool:
         if not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             pending.extend(ast.iter_child_nodes(current))
     return False
-
-
-def limited(values: Values) -> Values:
-    """`values` with duplicates of one spread merged, and cut where the analysis has lost track."""
-    if len(values) < 2:
-        return values
-    found = [v for v in values if isinstance(v, Local)]
-    if len(found) > 1:
-        merged: dict[Spread, Local] = {}
-        for value in found:
-            old = merged.get(value.spread)
-            merged[value.spread] = value if old is None else _merged(old, value)
-        values = frozenset(v for v in values if not isinstance(v, Local)) | frozenset(merged.values())
-    if len(values) > MAX_VALUES:
-        kept = defaultdict(list)
-        for value in values:
-            kept[type(value)].append(value)
-        values = frozenset(v for group in kept.values() for v in group[:MAX_VALUES])
-    return values
-
-
-def _merged(a: Local, b: Local) -> Local:
-    keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
-    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=_places),
-                   truth=a.truth and b.truth, mask=a.mask or b.mask, whole=a.whole and b.whole, axis=a.axis if a.axis == b.axis else ANYWHERE, rank=a.rank if a.rank == b.rank else None)  # fmt: skip
-
-
-def _places(taken: frozenset[ast.AST]) -> tuple[int, list[int]]:
-    """How many nodes there are, and their lines: a choice that does not hang on the order of a set."""
-    return len(taken), sorted(getattr(node, "lineno", 0) or getattr(getattr(node, "iter", None), "lineno", 0) for node in taken)
-
-
-def _denominator(value: Local) -> tuple[str, ...]:
-    """What a mean over something else than rows divides by, as text; two losses that read alike divide alike."""
-    return (value.weight, *(ast.unparse(node) for _, node in value.parts))
-
-
-def joined(a: dict[str, Values], b: dict[str, Values]) -> dict[str, Values]:
-    return {name: limited(a.get(name, UNKNOWN) | b.get(name, UNKNOWN)) for name in a.keys() | b.keys()}

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.classes import ancestry, own_method
 from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     UNKNOWN,
     ClassValue,
@@ -46,7 +48,7 @@ class Members:
 
     def on_Attribute(self, node: ast.Attribute, frame: Frame) -> Values:
         found: set[Value] = set()
-        for value in self.eval(node.value, frame):
+        for value in in_order(self.eval(node.value, frame)):
             found |= self.attribute(value, node.attr, node, frame)
         return frozenset(found)
 
@@ -101,21 +103,19 @@ class Members:
         return stored | inherited
 
     def _class_attribute(self, cls: ClassValue, name: str, receiver: Instance | None) -> Values:
-        from accel_migrate.facts.classes import ancestry
-
         for base in ancestry(self.facts, cls.node):
             if isinstance(base, str):
                 continue
-            for item in base.body:
-                if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name == name:
-                    return self._method(item, receiver)
+            item = own_method(base, name)
+            if item is not None:
+                return self._method(item, receiver)
             stored = self.machine.read_heap(ClassValue(base, self.facts.scopes[base]), name)
             if stored and base is not cls.node:
                 return stored
         return self.machine.read_heap(cls, name) if receiver is None else UNKNOWN
 
     def _method(self, item: ast.FunctionDef | ast.AsyncFunctionDef, receiver: Instance | None) -> Values:
-        decorators = {ast.unparse(d) for d in item.decorator_list}
+        decorators = [self.facts.text(d) for d in item.decorator_list]
         scope = self.facts.scopes[item]
         if "property" in decorators and receiver is not None:
             return self.machine.run_function(item, scope, self.machine.function_env(item, [], {}, frozenset({receiver})), receiver)

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.stacks import STACKS
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -78,7 +79,7 @@ class Objects:
 
     def run_closures(self, args: Arguments) -> None:
         for values in args.all():
-            for value in values:
+            for value in in_order(values):
                 if isinstance(value, Function):
                     self.machine.run_function(value.node, value.scope, self.machine.function_env(value.node, [], {}, None), None)  # type: ignore[arg-type]
 

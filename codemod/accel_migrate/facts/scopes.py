@@ -21,6 +21,8 @@ class Scope:
     outer: set[str] = field(default_factory=set)
     """Names declared `global` or `nonlocal`."""
     children: dict[ast.AST, Scope] = field(default_factory=dict)
+    _owners: dict[str, Scope | None] = field(default_factory=dict)
+    """What was asked of `owner`."""
 
     @property
     def is_class(self) -> bool:
@@ -39,7 +41,15 @@ class Scope:
         return self.parent if self.parent is not None and self.parent.is_class else None
 
     def owner(self, name: str) -> Scope | None:
-        """The scope in which `name`, read here, is bound; None for builtins and names from star imports."""
+        """The scope in which `name`, read here, is bound; None for builtins and names from star imports.
+
+        To be asked once all scopes of the file are known.
+        """
+        if name not in self._owners:
+            self._owners[name] = self._find_owner(name)
+        return self._owners[name]
+
+    def _find_owner(self, name: str) -> Scope | None:
         scope: Scope | None = self
         while scope is not None:
             visible = scope is self or not scope.is_class

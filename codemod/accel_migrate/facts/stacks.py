@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import UNKNOWN, Function, Instance, Made, Role, Value, Values
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Stacks:
         values = args.get(0, "input")
         for modules in self.stacked(stack):
             given = Arguments([values], {}, node.args[:1], {})
-            values = frozenset().union(*(self._run_module(module, node, given, frame) for module in modules))
+            values = frozenset().union(*(self._run_module(module, node, given, frame) for module in in_order(modules)))
         return values or self.model_output(args, tensor=True)
 
     def _run_module(self, module: Value, node: ast.Call, args: Arguments, frame: Frame) -> Values:
@@ -68,7 +69,7 @@ class Stacks:
         """A forward pass runs all hooks: which of the modules they watch passes on rows is not followed."""
         rows = self.model_output(args, tensor=True)
         for key, given in (("pre hooks", [UNKNOWN, rows]), ("hooks", [UNKNOWN, rows, rows])):
-            for hook in self.machine.read_heap(Stacks, key):
+            for hook in in_order(self.machine.read_heap(Stacks, key)):
                 bound = frozenset({hook.receiver}) if hook.receiver is not None else None  # type: ignore[union-attr]
                 env = self.machine.function_env(hook.node, given, {}, bound)  # type: ignore[union-attr]
                 self.machine.run_function(hook.node, hook.scope, env, hook.receiver)  # type: ignore[union-attr]

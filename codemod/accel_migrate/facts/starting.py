@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import UNKNOWN, Function, Values
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Starting:
         return [self.facts.of(element) for element in node.elts] if isinstance(node, ast.Tuple | ast.List) else []
 
     def _run_worker(self, worker: Values, given: list[Values]) -> None:
-        for value in worker:
+        for value in in_order(worker):
             if isinstance(value, Function):
                 bound = frozenset({value.receiver}) if value.receiver is not None else None
                 env = self.machine.function_env(value.node, given, {}, bound)

@@ -33,7 +33,7 @@ class States:
             return values
         if isinstance(target, ast.Attribute) and any(v.grad or v.spread is Spread.SHARD for v in locals_of(values)):
             return values
-        if Spread.SHARD in ops.spreads(values) and _detached(value) == ast.unparse(target):
+        if Spread.SHARD in ops.spreads(values) and _detached(value) == self.facts.text(target):
             return values  # `state = state.detach()`: rows that go on with those of the next batch
         self.convert_leaves(value, frame)
         return frozenset(v for v in values if not isinstance(v, Local))
@@ -62,11 +62,11 @@ class States:
 
     def _reads(self, value: ast.expr, place: Place, frame: Frame) -> bool:
         """Whether `value` is computed from `place`, in its own statement or through variables of the function."""
-        wanted, seen = ast.unparse(place), set[str]()
+        wanted, seen = self.facts.text(place), set[str]()
         pending: list[ast.AST] = [value]
         while pending:
             for node in ast.walk(pending.pop()):
-                if isinstance(node, Place) and isinstance(node.ctx, ast.Load) and ast.unparse(node) == wanted:
+                if isinstance(node, Place) and isinstance(node.ctx, ast.Load) and self.facts.text(node) == wanted:
                     return True
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in seen:
                     seen.add(node.id)

@@ -158,7 +158,7 @@ class Tensors:
         try:
             return ast.literal_eval(node)
         except ValueError:
-            return ast.unparse(node)
+            return self.facts.text(node)
 
     def _note_weights(self, node: ast.Call, frame: Frame) -> None:
         """Weights of a loss that are computed from the batch are those of the whole batch."""

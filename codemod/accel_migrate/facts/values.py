@@ -177,7 +177,13 @@ def made(values: Values, *roles: Role) -> list[Made]:
 
 
 def locals_of(values: Values) -> list[Local]:
-    return [v for v in values if isinstance(v, Local)]
+    """The tensors and numbers among `values` that differ between processes, in an order that is the same in every run."""
+    found = [v for v in values if v.__class__ is Local]
+    if len(found) > 1:
+        from accel_migrate.facts.sequence import rank
+
+        found.sort(key=rank)
+    return found  # type: ignore[return-value]
 
 
 def spread_of(values: Values) -> Spread | None:

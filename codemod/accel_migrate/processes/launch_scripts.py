@@ -98,4 +98,4 @@ def _kept(words: list[str], gone: set[str]) -> list[str]:
 
 def _arguments(project: Project) -> set[str]:
     sources = {project.entry, *project.sources.values()}
-    return {name for s in sources for n in ast.walk(s.tree) if isinstance(n, ast.Call) and (name := argument_name(n))}
+    return {name for s in sources for n in s.index.of_kind(ast.Call) if (name := argument_name(n))}

@@ -64,7 +64,7 @@ class Sweep:
     def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
         found = defaultdict(list)
         for source in self.after.sources:
-            for node in ast.walk(source.tree):
+            for node in source.index.nodes:
                 found[type(node)].append(node)
         return found
 
@@ -84,7 +84,7 @@ class Sweep:
     # -- statements --------------------------------------------------------------------------------
     def empty_branches(self) -> Iterator[Edit]:
         """`if`s which lost all they had in them."""
-        known = {ast.unparse(n) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.If)}
+        known = set().union(*(s.index.texts(ast.If) for s in self.before.sources))
         for node in self._nodes(ast.If):
             assert isinstance(node, ast.If)
             if ast.unparse(node) in known or not has_no_effect(node.test):
@@ -104,11 +104,11 @@ class Sweep:
 
     @cached_property
     def _known_loops(self) -> set[str]:
-        return {ast.unparse(n) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.For)}
+        return set().union(*(s.index.texts(ast.For) for s in self.before.sources))
 
     def equal_branches(self) -> Iterator[Edit]:
         """`x if several else x`, and `y = x` under a condition where `y = x` stands above."""
-        known = {ast.unparse(n) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.IfExp | ast.If)}
+        known = set().union(*(s.index.texts(ast.IfExp, ast.If) for s in self.before.sources))
         for node in self._nodes(ast.IfExp, ast.If):
             if ast.unparse(node) in known or not has_no_effect(node.test):  # type: ignore[attr-defined]
                 continue
@@ -132,7 +132,7 @@ class Sweep:
 
     def empty_functions(self) -> Iterator[Edit]:
         """Calls of functions that do nothing any more."""
-        full = {(str(s.path), n.name) for s in self.before.sources for n in ast.walk(s.tree) if isinstance(n, ast.FunctionDef) and not is_empty(n.body)}
+        full = {(str(s.path), n.name) for s in self.before.sources for n in s.index.of_kind(ast.FunctionDef) if not is_empty(n.body)}
         empty = {
             n.name for n in self._nodes(ast.FunctionDef)
             if is_empty(n.body) and (str(self._source(n).path), n.name) in full and self._is_plain(n)  # type: ignore[attr-defined]
@@ -283,7 +283,7 @@ class Sweep:
 
 
 def _imported(source: Source) -> set[str]:
-    return {(a.asname or a.name).split(".")[0] for n in ast.walk(source.tree) if isinstance(n, ast.Import | ast.ImportFrom) for a in n.names}
+    return {(a.asname or a.name).split(".")[0] for n in source.index.of_kind(ast.Import, ast.ImportFrom) for a in n.names}
 
 
 def _called_name(call: ast.Call) -> str:

@@ -29,8 +29,8 @@ def thin_functions(before: Uses, after: Uses) -> Iterator[Edit]:
 
 def same_returns(before: Uses, after: Uses) -> Iterator[Edit]:
     """`if ...: return x` right above `return x`, where the two differed before."""
-    known = {ast.unparse(n) for s in before.sources for n in ast.walk(s.tree) if isinstance(n, ast.If)}
-    for node in (n for s in after.sources for n in ast.walk(s.tree) if isinstance(n, ast.FunctionDef)):
+    known = set().union(*(s.index.texts(ast.If) for s in before.sources))
+    for node in (n for s in after.sources for n in s.index.of_kind(ast.FunctionDef)):
         for first, second in zip(node.body, node.body[1:], strict=False):
             if not (isinstance(first, ast.If) and isinstance(second, ast.Return) and len(first.body) == 1 and has_no_effect(first.test)):
                 continue
@@ -41,7 +41,7 @@ def same_returns(before: Uses, after: Uses) -> Iterator[Edit]:
 
 def plain_returns(before: Uses, after: Uses) -> Iterator[Edit]:
     """`size = accelerator.num_processes; return size`, of a function that did more before."""
-    known = {ast.unparse(f) for s in before.sources for f in ast.walk(s.tree) if isinstance(f, ast.FunctionDef)}
+    known = set().union(*(s.index.texts(ast.FunctionDef) for s in before.sources))
     for node in _functions(after):
         body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
         if len(body) != 2 or not isinstance(body[0], ast.Assign) or not isinstance(body[1], ast.Return) or ast.unparse(node) in known:

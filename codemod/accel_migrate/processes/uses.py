@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from accel_migrate.facts.scopes import Scope, build_scopes
+from accel_migrate.facts.scopes import Scope
 from accel_migrate.project import Project
 from accel_migrate.source import Source
 
@@ -38,12 +38,10 @@ class Uses:
 
     def __post_init__(self) -> None:
         for source in self.sources:
-            self.scopes.update(build_scopes(source))
-            for node in ast.walk(source.tree):
-                for child in ast.iter_child_nodes(node):
-                    self.parents[child] = node
+            self.scopes.update(source.scopes)
+            self.parents.update(source.index.parents)
         for source in self.sources:
-            for node in ast.walk(source.tree):
+            for node in source.index.of_kind(ast.Name, ast.Attribute, ast.Constant):
                 self._note(node, source)
 
     def _note(self, node: ast.AST, source: Source) -> None:

@@ -1,0 +1,59 @@
+"""What is kept of several abstract values that meet: at one expression, in one variable, after two branches."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import replace
+from heapq import nsmallest
+
+from accel_migrate.facts.axes import ANYWHERE
+from accel_migrate.facts.sequence import in_order, rank
+from accel_migrate.facts.values import UNKNOWN, Local, Spread, Value, Values
+
+MAX_VALUES = 24
+"""Abstract values kept per expression: more means that the analysis has lost track."""
+
+
+def limited(values: Values) -> Values:
+    """`values` with duplicates of one spread merged, and cut where the analysis has lost track."""
+    if len(values) < 2:
+        return values
+    found = [v for v in values if v.__class__ is Local]
+    if len(found) > 1:
+        merged: dict[Spread, Local] = {}
+        for value in in_order(found):
+            old = merged.get(value.spread)
+            merged[value.spread] = value if old is None else _merged(old, value)
+        values = frozenset(v for v in values if not isinstance(v, Local)) | frozenset(merged.values())
+    if len(values) > MAX_VALUES:
+        kinds: defaultdict[type, list[Value]] = defaultdict(list)
+        for value in values:
+            kinds[type(value)].append(value)
+        if any(len(group) > MAX_VALUES for group in kinds.values()):
+            values = frozenset(v for group in kinds.values() for v in nsmallest(MAX_VALUES, group, key=rank))
+    return values
+
+
+def _merged(a: Local, b: Local) -> Local:
+    keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
+    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=_places),
+                   truth=a.truth and b.truth, mask=a.mask or b.mask, whole=a.whole and b.whole, axis=a.axis if a.axis == b.axis else ANYWHERE, rank=a.rank if a.rank == b.rank else None)  # fmt: skip
+
+
+def _places(taken: frozenset[ast.AST]) -> tuple[int, list[int]]:
+    """How many nodes there are, and their lines: a choice that does not hang on the order of a set."""
+    return len(taken), sorted(getattr(node, "lineno", 0) or getattr(getattr(node, "iter", None), "lineno", 0) for node in taken)
+
+
+def _denominator(value: Local) -> tuple[str, ...]:
+    """What a mean over something else than rows divides by, as text; two losses that read alike divide alike."""
+    return (value.weight, *(ast.unparse(node) for _, node in value.parts))
+
+
+def joined(a: dict[str, Values], b: dict[str, Values]) -> dict[str, Values]:
+    both: dict[str, Values] = {}
+    for name in {**a, **b}:
+        first, second = a.get(name, UNKNOWN), b.get(name, UNKNOWN)
+        both[name] = first if first is second and len(first) < 2 else limited(first | second)
+    return both
