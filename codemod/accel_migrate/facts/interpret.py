@@ -34,13 +34,9 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     machine.run_to_fixpoint()
     if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
         cut_by_hand(machine)
-<<<<<<< Updated upstream
     whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
-    machine.plan = facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
-=======
-    facts.gathers = {**plan_gathers(facts), **plan_draws(facts)}
+    facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
     machine.follow(facts.gathers)
->>>>>>> Stashed changes
     machine.settle_meters()
     machine.forget()
     machine.run_to_fixpoint()
