@@ -7,6 +7,8 @@ import pytest
 from codemod.memory import after, migrated
 
 TOP = """\
+from collections import OrderedDict
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -28,6 +30,31 @@ class Layer(nn.Module):
     def forward(self, x):
         LINES
         return x - self.mean
+
+
+class Block(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.ReLU(), Layer())
+
+
+class Grown(nn.Sequential):
+    def __init__(self):
+        super().__init__()
+        self.append(nn.ReLU())
+        self.add_module("layer", Layer())
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class Layers(nn.ModuleList):
+    def __init__(self):
+        super().__init__([Layer() for _ in range(3)])
+
+    def forward(self, x):
+        for layer in self:
+            x = layer(x)
+        return x
 
 
 class Net(nn.Module):
@@ -58,6 +85,11 @@ STACKS = {
     "a list, looped over": ("nn.ModuleList([Layer() for _ in range(3)])", "for layer in self.layers:\n            x = layer(x)"),
     "a list, by its places": ("nn.ModuleList([nn.ReLU(), Layer()])", "x = self.layers[1](x)"),
     "a dict": ("nn.ModuleDict({'a': Layer()})", "x = self.layers['a'](x)"),
+    "an ordered dict": ("nn.Sequential(OrderedDict([('a', nn.ReLU()), ('b', Layer())]))", "x = self.layers(x)"),
+    "the items of a dict": ("nn.ModuleDict({'a': Layer()})", "for name, layer in self.layers.items():\n            x = layer(x)"),
+    "a class of sequences": ("Block()", "x = self.layers(x)"),
+    "a class of sequences that grow": ("Grown()", "x = self.layers(x)"),
+    "a class of lists": ("Layers()", "x = self.layers(x)"),
 }
 UPDATES = {
     "counts of this batch and others": (

@@ -143,7 +143,13 @@ class Builtins:
 
     def f_defaultdict(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """Containers of the standard library: what is put into them stays known."""
-        return frozenset({self.evaluator.box(node)}) if name.startswith("collections.") else self.calls.unknown(node, args)
+        if not name.startswith("collections."):
+            return self.calls.unknown(node, args)
+        box = self.evaluator.box(node)
+        for i, values in enumerate(args.positional if name.endswith("OrderedDict") else []):
+            for pair in self.evaluator._deep(values):
+                self.machine.write_heap(box, f"pair {i}", self.evaluator._element(pair, 1) if isinstance(pair, Box) else UNKNOWN)
+        return frozenset({box})
 
     f_OrderedDict = f_deque = f_defaultdict
 

@@ -15,6 +15,7 @@ from accel_migrate.facts.meters import only_computes
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.stacks import Stacks
 from accel_migrate.facts.values import (
+    TRAINABLE,
     UNKNOWN,
     Box,
     ClassValue,
@@ -87,6 +88,9 @@ class Calls(Stacks):
         found: set[Value] = set()
         for target in in_order(targets):
             found |= self.apply(target, node, args, frame)
+        if self.evaluator.asks_for_gradients(node, args):
+            self.machine.trains_tensors = True
+            found.add(TRAINABLE)
         if isinstance(node.func, ast.Attribute):
             if not targets and not self._keeps_or_runs(base):
                 self._note_closures(args)
@@ -216,6 +220,8 @@ class Calls(Stacks):
     def run_forward(self, target: Instance, node: ast.Call, args: Arguments) -> Values:
         role = self.facts.role(target)
         method = find_method(self.facts, target.cls.node, "forward" if role in {Role.MODEL, Role.CRITERION} else "__call__")
+        if method is None and self.stacked(target):
+            return self.run_stack(target, node, args)
         if method is None:
             return self.model_output(args) if role is Role.MODEL else self.unknown(node, args)
         env = self.machine.function_env(method, args.positional, args.keywords, frozenset({target}))
@@ -231,7 +237,7 @@ class Calls(Stacks):
         if self.facts.role(target) is Role.MODEL or target.detail.startswith("model."):
             self.note_forward(target, node, args, frame)
             if self.stacked(target):
-                return self.run_stack(target, node, args, frame)
+                return self.run_stack(target, node, args)
             output = self.model_output(args, tensor=catalog.returns_tensor(target.detail))
             return self.recurrent_output(target, node, output) if target.detail in catalog.RECURRENT and output else output
         if target.role is Role.CRITERION:
@@ -265,7 +271,7 @@ class Calls(Stacks):
             if not self.machine.no_grad and any(not isinstance(n, ast.Constant) for n in args.nodes):
                 self.facts.blind_forwards.add(node)
             return
-        self.run_hooks(args, frame)
+        self.run_hooks(model, args)
         forward = self.facts.forwards.setdefault(
             node, Forward(node, frozenset({model}), frame.scope, self.evaluator._statement(node))
         )
@@ -302,7 +308,8 @@ class Calls(Stacks):
         """A call of something unknown: rows in, rows out; otherwise an object whose attributes are followed."""
         self._note_closures(args)
         if self.takes_shard(args):
-            return ops.local(Spread.SHARD, *args.all())
+            may_be_layer = node not in self.facts.external and self.evaluator.in_model(node)
+            return ops.local(Spread.SHARD, *args.all(), *([frozenset({Local(Spread.SHARD, grad=True)})] if may_be_layer else []))
         return frozenset({Made(Role.OBJECT, node)})
 
     # -- methods ------------------------------------------------------------------------------------
@@ -317,7 +324,7 @@ class Calls(Stacks):
             return split
         found: set[Value] = set()
         tensors = frozenset(locals_of(base))
-        if tensors or not base:
+        if tensors or not base or TRAINABLE in base:
             found |= self.library.tensor_method(node, func, tensors, args, frame)
         elif func.attr == "format" and any(isinstance(v, Literal) and isinstance(v.value, str) for v in base):
             self.library.show(node, args, frame)

@@ -132,6 +132,7 @@ IN_PLACE = {
 }  # fmt: skip
 """Methods that change a tensor and give it back."""
 PARAMETER_MAKERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
+PARAMETER_CONTAINERS = {"torch.nn.ParameterList", "torch.nn.ParameterDict"}
 DETACHING = {"data", "detach", "detach_"}
 
 FINITENESS = {"isnan", "isinf", "isfinite"}

@@ -10,6 +10,7 @@ from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
+    TRAINABLE,
     UNKNOWN,
     Box,
     Instance,
@@ -131,6 +132,8 @@ class Containers:
             return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")
         if isinstance(value, Instance) and self.facts.role(value) is Role.MODEL:
             return frozenset({value})
+        if value is TRAINABLE:
+            return frozenset({value})
         if isinstance(value, Ref):
             return frozenset({Ref(f"{value.name}.{key if isinstance(key, str) else ANY}")})
         if isinstance(value, ModuleValue):
@@ -155,6 +158,8 @@ class Containers:
                 found.add(replace(value, batch=False) if whole else Local(Spread.ROW))
             elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
                 found |= self.calls.taken_from(value, ANY) or {value}
+            elif value is TRAINABLE:
+                found.add(value)
             elif isinstance(value, Instance):
                 found |= self._iterate_instance(value, frame)
         return frozenset(found)
@@ -169,6 +174,8 @@ class Containers:
         return UNKNOWN if value in self.facts.looked_at else frozenset({Local(Spread.SHARD, host=True, batch=True)})
 
     def _iterate_instance(self, value: Instance, frame: Frame) -> Values:
+        if self.calls.stacked(value):
+            return self.calls.taken_from(value, ANY)
         method = find_method(self.facts, value.cls.node, "__iter__")
         if method is None or self.facts.role(value) is Role.MODEL:
             return UNKNOWN

@@ -21,6 +21,7 @@ from accel_migrate.facts.members import Members
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.sizes import Sizes
 from accel_migrate.facts.states import States
+from accel_migrate.facts.trainable import Trainables
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand, Counting, Sizes):
+class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand, Counting, Sizes, Trainables):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:
@@ -53,6 +54,8 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
         values = method(node, frame)
         if node in self.machine.hoisted:
             values = UNKNOWN
+        if self.machine.trains_tensors and isinstance(node, ast.BinOp | ast.Call | ast.Subscript | ast.UnaryOp | ast.Attribute):
+            values = self.reached_by_gradients(node, values)
         if frame.gathered and isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in frame.gathered:
             return UNKNOWN
         if values:
@@ -122,8 +125,12 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
             if Spread.SHARD in ops.spreads(rows) and ops.spreads(values) and ops.spreads(values) <= {Spread.COUNT, Spread.RATE}:
                 self.convert(number, values, frame, "count")  # `(losses / len(x)).sum()` divides by the global batch
         for figure, values, rows in ((node.right, right, left), (node.left, left, right)):
-            if Spread.SHARD in ops.spreads(rows) and ops.statistic(values):
+            if Spread.SHARD not in ops.spreads(rows):
+                continue
+            if ops.statistic(values):
                 self.convert(figure, values, frame, "statistic")  # `(x - x.mean(0)) / x.std(0)`: each row meets all of them
+            elif ops.statistic(ops.without_grad(values)):
+                self.facts.trained_statistics.add(figure)
         objects = frozenset(v for v in left | right if isinstance(v, Made | Box) and not self._is_device(v) and not is_number(v))
         figure, other, operand = (left, right, node.left) if ops.spreads(left) else (right, left, node.right)
         result = ops.made_of(ops.combine(node.op, left, right, node.right), [figure, other], operand)  # `1 / counts`, `loss**2`

@@ -106,12 +106,15 @@ class ProjectMachine(Machine):
             table.clear()
         facts.visited.clear()
         facts.blind_forwards.clear()
+        facts.trained_statistics.clear()
         for backward in facts.backwards.values():  # kept, so that what feeds one is known before it is reached
             backward.values, backward.with_loader = UNKNOWN, False
         self.order = 0
         for source in facts.sources:
             self.run_module(facts.scopes[source.tree])
         self.run_unreached()
+        for figure in facts.trained_statistics:  # a detached figure would train another model
+            facts.conversions.pop(figure, None)
 
     def run_unreached(self) -> None:
         """Functions which no module body reaches are run with unknown arguments."""

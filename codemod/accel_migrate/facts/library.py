@@ -16,6 +16,7 @@ from accel_migrate.facts.stacks import STACKS
 from accel_migrate.facts.starting import Starting
 from accel_migrate.facts.tensors import Tensors
 from accel_migrate.facts.values import (
+    TRAINABLE,
     UNKNOWN,
     Box,
     Instance,
@@ -107,6 +108,9 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             self._note_parts(value, args)
             if name in STACKS:
                 self.calls.note_stacked(value, args.positional)
+            if name in catalog.PARAMETER_CONTAINERS:
+                self.machine.trains_tensors = True
+                return frozenset({value, TRAINABLE})
         if role in {Role.CRITERION, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER, Role.METRIC_SCHEDULER}:
             for i, values in enumerate(args.positional):
                 self.machine.write_heap(value, f"argument {i}", values)

@@ -84,6 +84,8 @@ class Machine:
         """Draws and slices that some loop of the program makes anew."""
         self.looping = 0
         """How many loops are running in the functions that called the running one."""
+        self.trains_tensors = False
+        """Whether the program makes tensors that gradients reach, other than by modules."""
         self.meters_known = False
         """Whether it is settled which classes run models, so that the others only keep figures."""
 

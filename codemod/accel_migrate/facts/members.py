@@ -11,6 +11,7 @@ from accel_migrate.facts.classes import ancestry, own_method
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
+    TRAINABLE,
     UNKNOWN,
     ClassValue,
     Function,
@@ -126,7 +127,12 @@ class Members:
     def _made_attribute(self, value: Made, name: str) -> Values:
         stored = self.machine.read_heap(value, name)
         if value.role is Role.MODEL and not stored and name not in {"training"}:
-            return frozenset({value}) if name == "module" else frozenset({Made(Role.OBJECT, value.site, f"model.{name}")})
+            if name == "module":
+                return frozenset({value})
+            part = frozenset({Made(Role.OBJECT, value.site, f"model.{name}")})
+            trainable = name in {"weight", "bias"}
+            self.machine.trains_tensors |= trainable
+            return part | {TRAINABLE} if trainable else part
         if name == "type" and value.detail in catalog.CURRENT_ACCELERATOR:
             return frozenset({value, Literal("cuda")})
         if value.role is Role.ACCELERATOR and name == "device":

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.sequence import in_order
-from accel_migrate.facts.stacks import STACKS
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -85,14 +84,20 @@ class Objects:
 
     def _model_method(self, value: Made | Instance, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if name in HOOKS:
-            self.calls.note_hook(args.get(0, "hook"), before="pre" in name)
+            self.calls.note_hook(value, args.get(0, "hook"), before="pre" in name)
             return UNKNOWN
-        if name in {"append", "insert", "extend", "add_module"} and isinstance(value, Made) and value.detail in STACKS:
-            self.calls.note_stacked(value, [frozenset().union(*args.positional)])
+        if name in {"append", "insert", "extend", "add_module", "register_module", "update"} and self.calls.stacks(value):
+            self.calls.note_stacked(value, [frozenset().union(*args.positional)], added=node)
         if name in {"parameters", "named_parameters"}:
             return frozenset({Made(Role.PARAMETERS, value.site, "parameters")})
         if name in {"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "requires_grad_", "apply", "module", "type"}:
             return frozenset({value})
+        if name in {"values", "children"} and self.calls.stacked(value):
+            return frozenset({value})
+        if name in {"items", "named_children"} and self.calls.stacked(value):
+            return self._named_modules(value, node)
+        if name == "register_parameter" and isinstance(label := args.literal(0, "name"), str):
+            self.machine.store_attribute(value, label, args.get(1, "param"))
         if name == "state_dict":
             return frozenset({Made(Role.STATE, node, "state_dict")})
         if isinstance(value, Instance) and self.evaluator._instance_attribute(value, name):
@@ -101,6 +106,13 @@ class Objects:
             self.calls.note_forward(value, node, args, frame)
             return self.calls.model_output(args)
         return UNKNOWN
+
+    def _named_modules(self, stack: Made | Instance, node: ast.Call) -> Values:
+        pair = self.evaluator.box(node)
+        self.machine.write_heap(pair, 1, self.calls.taken_from(stack, "*"))
+        wrapper = Made(Role.OBJECT, node, "iter:items")
+        self.machine.write_heap(wrapper, "yields", frozenset({pair}))
+        return frozenset({wrapper})
 
     def _super_method(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         cls = frame.scope.enclosing_class
@@ -116,6 +128,11 @@ class Objects:
                 receiver = frozenset({frame.receiver}) if frame.receiver is not None else UNKNOWN
                 env = self.machine.function_env(method, args.positional, args.keywords, receiver)
                 return self.machine.run_function(method, self.facts.scopes[method], env, frame.receiver)
+        if frame.receiver is not None and self.calls.stacks(frame.receiver):
+            if name in {"__init__", "append", "extend", "insert", "add_module"}:
+                self.calls.note_stacked(frame.receiver, args.positional, added=None if name == "__init__" else node)
+            if name in {"forward", "__call__"} and self.calls.stacked(frame.receiver):
+                return self.calls.run_stack(frame.receiver, node, args)
         if name in {"forward", "__call__"} and self.facts.class_role(ClassValue(cls.node, cls)) is Role.MODEL:
             return self.calls.model_output(args) if self.calls.takes_shard(args) else UNKNOWN
         return UNKNOWN

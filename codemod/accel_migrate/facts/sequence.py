@@ -18,6 +18,7 @@ from accel_migrate.facts.values import (
     Made,
     ModuleValue,
     Ref,
+    Trainable,
     Value,
 )
 from accel_migrate.tree_index import place_of
@@ -78,6 +79,11 @@ def _(value: Made) -> Key:
 @_rank.register
 def _(value: Box) -> Key:
     return place_of(value.site), place_of(value.loop), value.rows
+
+
+@_rank.register
+def _(value: Trainable) -> Key:
+    return ()
 
 
 @_rank.register

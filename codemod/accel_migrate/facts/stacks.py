@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from accel_migrate.facts.classes import ancestry
 from accel_migrate.facts.sequence import in_order
-from accel_migrate.facts.values import UNKNOWN, Function, Instance, Made, Role, Value, Values
+from accel_migrate.facts.values import UNKNOWN, Function, Instance, Local, Made, Role, Value, Values
 
 if TYPE_CHECKING:
     from accel_migrate.facts.calls import Arguments
-    from accel_migrate.facts.machine import Frame
 
 STACKS = {"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"}
 PART = "part "
@@ -20,21 +21,33 @@ PART = "part "
 class Stacks:
     """Part of `Calls`."""
 
-    def note_stacked(self, stack: Made, places: list[Values]) -> None:
-        """Remembers which modules stand at which places of `stack`; those of a list or dict share one."""
+    def stacks(self, value: Value) -> bool:
+        """Whether `value` is a stack of the library, or of a class of the project that derives from one."""
+        if isinstance(value, Instance):
+            return not STACKS.isdisjoint(ancestry(self.facts, value.cls.node))
+        return isinstance(value, Made) and value.detail in STACKS
+
+    def note_stacked(self, stack: Made | Instance, places: list[Values], added: ast.Call | None = None) -> None:
+        """Remembers which modules stand at which places of `stack`, or are added by the call `added`; those of a list or dict share one."""
         for i, values in enumerate(places):
-            modules = frozenset(v for v in self.evaluator._deep(values) if self.facts.role(v) is Role.MODEL)
-            self.machine.write_heap(stack, f"{PART}{i:04}", modules)
+            modules = frozenset(v for v in self._all_in(values) if self.facts.role(v) is Role.MODEL)
+            place = f"{i:04}" if added is None else f"~{added.lineno:06}:{added.col_offset:04}"
+            self.machine.write_heap(stack, PART + place, modules)
+
+    def _all_in(self, values: Values) -> Values:
+        """What stands in a list, or in the pairs of an ordered dict."""
+        found = self.evaluator._deep(values)
+        return found | self.evaluator._deep(found)
 
     def stacked(self, stack: Value) -> list[Values]:
         """The modules in `stack`, place by place, if one of them has a forward pass of the project; else nothing."""
-        if not isinstance(stack, Made) or stack.detail not in STACKS:
+        if not self.stacks(stack):
             return []
         places = sorted((key, values) for key, values in self.machine.held_by(stack) if isinstance(key, str) and key.startswith(PART))
         return [values for _, values in places] if any(self._is_of_project(v) for _, values in places for v in values) else []
 
     def _is_of_project(self, module: Value) -> bool:
-        return isinstance(module, Instance) or bool(self.stacked(module))
+        return (isinstance(module, Instance) and not self.stacks(module)) or bool(self.stacked(module))
 
     def taken_from(self, stack: Value, key: object) -> Values:
         """The modules that `stack[key]` may be, and those that a loop over it yields."""
@@ -44,32 +57,51 @@ class Stacks:
             return places[key]
         return frozenset().union(*places)
 
-    def run_stack(self, stack: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+    def run_stack(self, stack: Made | Instance, node: ast.Call, args: Arguments) -> Values:
         """What `stack(x)` returns: its modules run one after the other."""
         from accel_migrate.facts.calls import Arguments
 
         values = args.get(0, "input")
         for modules in self.stacked(stack):
+            if len(modules) > 1:  # in an order that is not known: what one makes is given to another
+                values = frozenset().union(*(self._with_gradients(v) for v in values))
             given = Arguments([values], {}, node.args[:1], {})
-            values = frozenset().union(*(self._run_module(module, node, given, frame) for module in in_order(modules)))
+            unknown = UNKNOWN if modules else self.model_output(given, tensor=True)
+            values = unknown.union(*(self._run_module(module, node, given) for module in in_order(modules)))
         return values or self.model_output(args, tensor=True)
 
-    def _run_module(self, module: Value, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+    def _with_gradients(self, value: Value) -> Values:
+        return frozenset({replace(value, grad=value.grad or not self.machine.no_grad) if isinstance(value, Local) else value})
+
+    def _run_module(self, module: Value, node: ast.Call, args: Arguments) -> Values:
         if isinstance(module, Instance):
             return self.run_forward(module, node, args)
-        return self.run_stack(module, node, args, frame) if self.stacked(module) else self.model_output(args, tensor=True)
+        return self.run_stack(module, node, args) if self.stacked(module) else self.model_output(args, tensor=True)
 
     # -- hooks --------------------------------------------------------------------------------------
-    def note_hook(self, values: Values, before: bool) -> None:
-        """Remembers functions that every forward pass calls with rows: `hook(module, inputs, output)`."""
+    def note_hook(self, module: Made | Instance, values: Values, before: bool) -> None:
+        """Remembers functions that a forward pass of `module`, or of what it is part of, calls with rows: `hook(module, inputs, output)`."""
         hooks = frozenset(v for v in values if isinstance(v, Function))
-        self.machine.write_heap(Stacks, "pre hooks" if before else "hooks", hooks)
+        self.machine.write_heap(Stacks, (module.site, before), hooks)
 
-    def run_hooks(self, args: Arguments, frame: Frame) -> None:
-        """A forward pass runs all hooks: which of the modules they watch passes on rows is not followed."""
+    def run_hooks(self, model: Value, args: Arguments) -> None:
+        """A forward pass of `model` runs its hooks and those of its parts."""
         rows = self.model_output(args, tensor=True)
-        for key, given in (("pre hooks", [UNKNOWN, rows]), ("hooks", [UNKNOWN, rows, rows])):
-            for hook in in_order(self.machine.read_heap(Stacks, key)):
+        for (watched, before), hooks in self.machine.held_by(Stacks):  # type: ignore[misc]
+            given = [UNKNOWN, rows] if before else [UNKNOWN, rows, rows]
+            for hook in in_order(hooks) if self._contains(model, watched) else ():
                 bound = frozenset({hook.receiver}) if hook.receiver is not None else None  # type: ignore[union-attr]
                 env = self.machine.function_env(hook.node, given, {}, bound)  # type: ignore[union-attr]
                 self.machine.run_function(hook.node, hook.scope, env, hook.receiver)  # type: ignore[union-attr]
+
+    def _contains(self, model: Value, site: ast.AST) -> bool:
+        """Whether the module made at `site` is `model` or, as far as is known, a part of it."""
+        pending, seen = [site], set[ast.AST]()
+        while pending:
+            current = pending.pop()
+            if current is model.site:  # type: ignore[union-attr]
+                return True
+            if current not in seen:
+                seen.add(current)
+                pending.extend(self.facts.parts_of.get(current, ()))
+        return False

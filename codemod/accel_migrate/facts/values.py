@@ -166,7 +166,14 @@ class Local:
         return self.spread.value
 
 
-Value: TypeAlias = "Ref | Literal | ModuleValue | Function | ClassValue | Instance | Made | Box | Local"
+@dataclass(frozen=True)
+class Trainable:
+    """A tensor, the same on all processes, that gradients reach."""
+
+
+TRAINABLE = Trainable()
+
+Value: TypeAlias = "Ref | Literal | ModuleValue | Function | ClassValue | Instance | Made | Box | Local | Trainable"
 Values: TypeAlias = "frozenset[Value]"
 
 UNKNOWN: Values = frozenset()
