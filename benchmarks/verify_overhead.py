@@ -57,7 +57,7 @@ epoch()
 print((time.process_time() - started) / len(loader))
 """
 _ON_CPU = "import torch\ntorch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *args, **kwargs: self\n"
-_TRACE = {"steps": 0, "seed": 0, "cpu": True, "off": [], "batches": 1, "nudged": False, "loads": []}
+_TRACE = {"steps": 0, "seed": 0, "cpu": True, "off": [], "batches": 1, "nudged": False, "loads": [], "inline": False}
 
 
 def measure(kind: str, rounds: int, steps: int) -> dict[str, list[float]]:

@@ -103,14 +103,15 @@ def _write(arguments: argparse.Namespace, done: Run) -> None:
 def _verified(arguments: argparse.Namespace, done: Run) -> int:
     """The exit status of the verification; 0 where nothing was migrated."""
     from accel_migrate.command.verify import run
+    from accel_migrate.command.verify_migration import text_to_run
     from accel_migrate.verify.jobs import job_for
 
     for outcome in done.outcomes:
         if outcome.changes:
             script = outcome.project.entry.path
-            texts = {change.source.path: change.after for change in outcome.changes}
+            texts = {change.source.path: text_to_run(change.source, change.after) for change in outcome.changes}
             module = arguments.paths[0][: -len(".py")].replace("/", ".") if arguments.module else ""
-            before = {change.source.path: change.source.text for change in outcome.changes}
+            before = {change.source.path: text_to_run(change.source, change.source.text) for change in outcome.changes}
             jobs = [job_for(script, arguments.script_args, module, changed) for changed in (before, texts)]
             print()
             return run(arguments, *jobs)

@@ -73,7 +73,7 @@ def add_verify_options(parser: argparse.ArgumentParser, title: str = "how to run
     group.add_argument("-m", "--module", action="store_true", help="run the scripts as modules of the working directory, as python -m does")
     group.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: also where there are GPUs (default: auto, GPUs if there are enough)")
     group.add_argument("--rtol", type=_fraction, default=1e-4, metavar="X", help="relative difference that counts as none (default: 1e-4)")
-    group.add_argument("--timeout", type=_positive, default=600, metavar="SECONDS", help="for each run (default: 600)")
+    group.add_argument("--timeout", type=_positive, default=600, metavar="SECONDS", help="for each run at most; all but the first also have 15 times what that took, a minute at least (default: 600)")
     group.add_argument("--hang-after", type=_positive, default=15, metavar="SECONDS", help="without any computation (default: 15)")
     group.add_argument("--html", metavar="FILE", help="also write the report as one page with loss curves and the diff")
     group.add_argument("--python", default=sys.executable, help="interpreter with torch to run the scripts in (default: this one)")

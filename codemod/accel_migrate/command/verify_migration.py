@@ -8,6 +8,7 @@ from accel_migrate.errors import UserError
 from accel_migrate.migrate import migrate
 from accel_migrate.project import load_project
 from accel_migrate.result import Options
+from accel_migrate.source import Source
 
 
 def migrated_texts(script: Path) -> dict[Path, str]:
@@ -19,4 +20,9 @@ def migrated_texts(script: Path) -> dict[Path, str]:
     result = migrate(load_project(script), Options())
     if not result.changes and result.status != "unchanged":
         raise UserError(f"{script}: {result.reason or 'nothing to change'}; give the migrated script as the second one")
-    return {change.source.path: change.after for change in result.changes}
+    return {change.source.path: text_to_run(change.source, change.after) for change in result.changes}
+
+
+def text_to_run(source: Source, text: str) -> str:
+    """A text of `source` as a script."""
+    return text if source.notebook is None else source.notebook.script(text)

@@ -36,7 +36,9 @@ def block(comparison: Comparison) -> Iterator[str]:
     many = f"{comparison.processes} process{'' if comparison.processes == 1 else 'es'}"
     off = f", with {' and '.join(comparison.switched_off)} switched off" if comparison.switched_off else ""
     larger = f", against the original with batches {comparison.times_as_large} times as large" if comparison.times_as_large > 1 else ""
-    yield f"{many}: {comparison.verdict}, {comparison.steps} optimizer steps{off}{larger}"
+    stopped = any(difference.kind in ("hang", "timeout", "crash") for difference in comparison.differences)
+    steps = "" if stopped else f", {comparison.steps} optimizer steps"
+    yield f"{many}: {comparison.verdict}{steps}{off}{larger}"
     for kind, name in _FIGURES.items():
         if kind in comparison.largest:
             floor = f"   (rounding alone: {comparison.floors[kind]:.1e})" if comparison.floors.get(kind) else ""

@@ -17,7 +17,7 @@ class Job:
     """A script with its arguments; `script` is relative to `folder`, which is also where it runs unless `cwd` says otherwise.
 
     `module` is the dotted name where it runs as `python -m`; `changed` holds other texts for files of the copy, by path;
-    `distributed` gives it torchrun's environment on one process too.
+    `distributed` gives it torchrun's environment on one process too; `starts_processes` says that it starts them itself.
     """
 
     folder: Path
@@ -28,6 +28,7 @@ class Job:
     module: str = ""
     changed: dict[str, str] = field(default_factory=dict, hash=False)
     distributed: bool = False
+    starts_processes: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accel_migrate.verify.job import Job, Run
+from accel_migrate.verify.merged import as_one
 from accel_migrate.verify.records import Record, read_records
 from accel_migrate.verify.warm import HANG_SECONDS, ForkingRunner
 
@@ -16,7 +17,8 @@ class Request:
     """What to verify and how.
 
     `processes` for the migrated script; `steps` optimizer steps are run, 0 for all; `relative` difference that counts as
-    none; `timeout` seconds for a run, and `hang_seconds` without any computation; `cpu` maps devices to the CPU; the original's batches are `batches` times as large.
+    none; `timeout` seconds for a run at most, and `hang_seconds` without any computation; `cpu` maps devices to the CPU; the original's batches are `batches` times as large; it runs on
+    `original_processes`, more than one only where it trains on several itself.
     """
 
     original: Job
@@ -29,6 +31,7 @@ class Request:
     cpu: bool = True
     seed: int = 0
     batches: int = 1
+    original_processes: int = 1
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Traced:
     records: list[Record] = field(default_factory=list)
 
 
+_TIMES_THE_FIRST, _LEAST_SECONDS = 15.0, 60.0
 Tell = Callable[[str], None]
 
 
@@ -51,16 +55,26 @@ class Runs:
 
     def with_larger_batches(self, times: int) -> Runs:
         """The same, with batches of the original so many times as large."""
-        larger = Runs(replace(self.request, batches=times), self.warm, self.tell)
-        larger._done = self._done
-        return larger
+        return self._with(replace(self.request, batches=times))
+
+    def with_original_on(self, processes: int) -> Runs:
+        """The same, with the original on so many processes."""
+        return self._with(replace(self.request, original_processes=processes))
+
+    def _with(self, request: Request) -> Runs:
+        other = Runs(request, self.warm, self.tell)
+        other._done = self._done
+        return other
 
     def original(self, *, control: bool = False, nudged: bool = False, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
-        """On one process; the control run reverses the samples in each batch, the nudged one begins with other last digits."""
+        """As one process; the control run reverses the samples in each batch, the nudged one begins with other last digits."""
         what = "control run (samples reversed in each batch)" if control else "original"
         what = "control run (last digits of all weights changed)" if nudged else what
         what += f" with batches {self.request.batches} times as large" if self.request.batches > 1 else ""
-        return self._run(self.request.original, 1, control, off, steps, what, nudged)
+        processes = self.request.original_processes
+        what += f" on {processes} processes" if processes > 1 else ""
+        traced = self._run(self.request.original, processes, control, off, steps, what, nudged)
+        return replace(traced, records=[as_one(traced.records)])
 
     def migrated(self, processes: int, *, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
         """On so many processes."""
@@ -70,10 +84,10 @@ class Runs:
     def loading(self, files: Sequence[Path], processes: int = 0) -> Traced:
         """A short run that loads these files at its end: of the migrated script on so many processes, or of the original (0)."""
         job = self.request.migrated if processes else self.request.original
-        who = f"migrated on {processes}" if processes else "original"
-        self.tell(f"{who}, which loads the checkpoints of the other")
+        processes = processes or self.request.original_processes
+        self.tell(f"{'original' if job is self.request.original else 'migrated'}, which loads the checkpoints of the other")
         optimizers = len(self.original().records[0].names)
-        return self._started(job, max(processes, 1), False, (), max(optimizers, 1), 1, False, tuple(map(str, files)))
+        return self._started(job, processes, False, (), max(optimizers, 1), 1, False, tuple(map(str, files)))
 
     def _run(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int | None, what: str, nudged: bool = False) -> Traced:
         steps = self.request.steps if steps is None else steps
@@ -84,15 +98,20 @@ class Runs:
             self._done[key] = self._started(job, processes, control, off, steps, batches, nudged)
         return self._done[key]
 
+    def _limit(self) -> float:
+        """Seconds for a run: of the first one all that is allowed, of the others so many times what that took."""
+        first = next(iter(self._done.values()), None)
+        return self.request.timeout if first is None else min(self.request.timeout, max(_LEAST_SECONDS, _TIMES_THE_FIRST * first.run.seconds))
+
     def _started(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int, batches: int, nudged: bool, loads: tuple[str, ...] = ()) -> Traced:
         request = self.request
         on_cpu = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"} if request.cpu else {}
         run = self.warm.run(
             replace(job, env={"PYTHONHASHSEED": "0", **on_cpu, **job.env}),
             processes,
-            timeout=request.timeout,
+            timeout=self._limit(),
             hang_seconds=request.hang_seconds,
             reverse_batches=control,
-            trace={"steps": steps, "seed": request.seed, "cpu": request.cpu, "off": list(off), "batches": batches, "nudged": nudged, "loads": list(loads)},
+            trace={"steps": steps, "seed": request.seed, "cpu": request.cpu, "off": list(off), "batches": batches, "nudged": nudged, "loads": list(loads), "inline": job.starts_processes},
         )
         return Traced(run, read_records(Path(run.streams), processes))

@@ -34,18 +34,27 @@ def verify(request: Request, warm: ForkingRunner, tell: Tell = lambda what: None
     """
     started = time.monotonic()
     runs = Runs(request, warm, tell)
+    if request.original.distributed:
+        runs = runs.with_original_on(request.processes[0])
     report = Report(request.original.script, request.migrated.script)
-    original = runs.original()
-    if not original.run.succeeded:
-        raise UserError(f"the original does not run: {describe(original.run, 1)}")
+    original = _original(runs)
     report.losses["original"] = [step.loss for step in original.records[0].steps]
     for processes in request.processes:
-        comparison = _explained(runs, processes)
+        these = runs.with_original_on(processes) if request.original.distributed else runs
+        _original(these)
+        comparison = _explained(these, processes)
         report.losses[str(processes)] = global_losses(runs.migrated(processes).records)
         report.comparisons.append(comparison)
     report.seconds = time.monotonic() - started
     _check(original, report)
     return report
+
+
+def _original(runs: Runs) -> Traced:
+    original = runs.original()
+    if not original.run.succeeded:
+        raise UserError(f"the original does not run: {describe(original.run, runs.request.original_processes)}")
+    return original
 
 
 def _check(original: Traced, report: Report) -> None:

@@ -97,13 +97,14 @@ class Recorder:
 
 
 def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> None:
-    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "batches", "nudged", "loads", "folder", "temporary"}."""
+    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "batches", "nudged", "loads", "inline", "folder", "temporary"}."""
     from accel_migrate.verify.hooks import (
         accelerators,
         batch_order,
         batches,
         cpu,
         first_input,
+        inline,
         nudge,
         seeds,
         state,
@@ -116,6 +117,8 @@ def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> N
     recorder.loads = settings["loads"]
     if settings["cpu"]:
         cpu.map_to_cpu()
+    if settings["inline"]:
+        inline.run_in_place(rank, processes)
     seeds.make_deterministic(settings["seed"])
     switches.switch_off(settings["off"])
     if settings["batches"] > 1:
