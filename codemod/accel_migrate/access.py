@@ -172,6 +172,9 @@ class Access:
         try:
             for call in givers(self.facts, node):
                 self(call)
+                for other in self.facts.callees.get(call, ()):  # `for metric in metrics: metric(output, target)`
+                    if isinstance(other, ast.FunctionDef) and self.facts.scopes[other].enclosing_class is None:
+                        self._add_parameter(other)
         except Unreachable as unreachable:
             del self.parameters[node]
             self.failed[node] = str(unreachable)
@@ -201,14 +204,15 @@ class Access:
 
     # -- the edits that pass it on ----------------------------------------------------------------
     def edits(self) -> Iterator[Edit]:
+        extended: set[ast.Call] = set()
         for function, device in list(self.parameters.items()):
-            yield from self._parameter_edits(function, device)
+            yield from self._parameter_edits(function, device, extended)
         for cls in self.holders:
             yield from self._holder_edits(cls)
         for scope in self.imports:
             yield AddImport(source=scope.source, rule=RULE, module=self.home.source.module, names=(NAME,))
 
-    def _parameter_edits(self, function: ast.FunctionDef, device: ast.arg | None) -> Iterator[Edit]:
+    def _parameter_edits(self, function: ast.FunctionDef, device: ast.arg | None, extended: set[ast.Call]) -> Iterator[Edit]:
         facts, source = self.facts, self.facts.source(function)
         why = f"`{function.name}` uses the accelerator"
         calls = list(givers(facts, function))
@@ -220,8 +224,12 @@ class Access:
         for call in calls:
             text = self(call)
             given = self.argument(call, function, function.args.args.index(device)) if device is not None else None
+            if given is None and call in extended:
+                continue  # one of the functions that it may call has got the argument
             if given is None:
-                has_keywords = bool(call.keywords) or bool(function.args.defaults) or call not in facts.callers[function]
+                extended.add(call)
+                named = any(f.args.defaults for f in facts.callees.get(call, ()) if f in self.parameters)
+                has_keywords = bool(call.keywords) or named or call not in facts.callers[function]
                 yield AddArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, value=text, keyword=NAME if has_keywords else None)
             elif any(k.value is given for k in call.keywords):
                 yield RemoveArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, argument=given)

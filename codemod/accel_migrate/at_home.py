@@ -71,8 +71,12 @@ class _Resolver:
         return type(node)(**fields)
 
     def _asks_for_device(self, node: ast.expr) -> bool:
-        """`device.type == "cuda"`, `device == "cuda"`, `str(device) != "cpu"`."""
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.comparators[0], ast.Constant):
+        """`device.type == "cuda"`, `device == "cuda"`, `str(device) != "cpu"`, `"cuda" in device`."""
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            return False
+        if isinstance(node.ops[0], ast.In) and isinstance(node.left, ast.Constant) and node.left.value == "cuda":
+            return self.facts.has_role(node.comparators[0], Role.DEVICE)
+        if not isinstance(node.comparators[0], ast.Constant):
             return False
         wanted = {ast.Eq: "cuda", ast.NotEq: "cpu"}.get(type(node.ops[0]))
         return node.comparators[0].value == wanted and any(self.facts.has_role(n, Role.DEVICE) for n in ast.walk(node.left))

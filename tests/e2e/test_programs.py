@@ -33,6 +33,7 @@
 | registry | packages, models and optimizers by name, loaders in a dict, a logger with handlers |
 | sample_lists | no loader: samples in lists, windows of a text, slices of the shuffled list |
 | segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |
+| settings_file | loader, model, optimizer and scheduler made by one function, by names in a file; a class method; metrics by name |
 | single_rows | single rows and elements of batch and output, printed |
 | step_tuples | a step that returns loss and number of rows, collected by `zip(*[...])`, a metric scheduler, early stopping |
 | time_budget | a loop that ends by the clock or by a signal, a log every so many seconds |

@@ -157,7 +157,7 @@ class Calls(Stacks):
         if not isinstance(target.node, ast.Lambda):
             self.facts.callees[node].add(target.node)
             self.facts.callers[target.node][node] = frame.scope
-        bound = frozenset({target.receiver}) if target.receiver is not None else None
+        bound = frozenset({target.receiver or target.owner}) if target.receiver or target.owner else None
         self._note_closures(args)
         if target.receiver is not None and self.machine.meters_known and self._only_keeps_figures(target.receiver, target.node):
             args = self.keep_figures(args, frame)

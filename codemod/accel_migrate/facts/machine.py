@@ -252,7 +252,8 @@ class Machine:
 
     def do_Return(self, node: ast.Return, frame: Frame) -> None:
         if node.value is not None:
-            frame.returned = limited(frame.returned | self.evaluator.eval(node.value, frame))
+            values = self.evaluator.returned(node.value, self.evaluator.eval(node.value, frame), frame)
+            frame.returned = limited(frame.returned | values)
 
     def do_Expr(self, node: ast.Expr, frame: Frame) -> None:
         self.evaluator.eval(node.value, frame)

@@ -80,6 +80,23 @@ class States:
         stores = [n for n in ast.walk(frame.scope.node) if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
         return [s.value for s in stores if self.facts.scope(s) is frame.scope]
 
+    def returned(self, node: ast.expr, values: Values, frame: Frame) -> Values:
+        """What a function returns for `hits / len(rows)`: where the hits are those of all processes by then, so is the rate."""
+        if ops.spreads(values) != {Spread.RATE} or not isinstance(node, ast.BinOp) or not self._counts_all(node.left, frame):
+            return values
+        self.convert_leaves(node.right, frame, "collect")
+        return frozenset(v for v in values if not isinstance(v, Local))
+
+    def _counts_all(self, figure: ast.expr, frame: Frame) -> bool:
+        """Whether `figure` was computed from something that was made global on the way."""
+        sources: list[ast.expr] = [figure]
+        for name in (n.id for n in ast.walk(figure) if isinstance(n, ast.Name)):
+            for node in ast.walk(frame.scope.node):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AugAssign) else None
+                if isinstance(target, ast.Name) and target.id == name:
+                    sources.append(node.value)  # type: ignore[attr-defined]
+        return any(part in self.facts.conversions for source in sources for part in ast.walk(source))
+
     def convert_leaves(self, value: ast.expr, frame: Frame, how: str = "state") -> None:
         """Inside linear arithmetic, each part that differs between processes becomes the global batch's."""
         if not locals_of(self.facts.of(value)):

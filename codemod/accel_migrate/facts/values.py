@@ -88,6 +88,8 @@ class Function:
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
     receiver: Instance | None = None
+    owner: ClassValue | None = None
+    """For a class method: the class that it is given."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     if not context.dialect.wraps:
         return
-    models = {site for site, role in prepared_sites(context).items() if role is Role.MODEL}
+    models = {site for site, role in prepared_sites(context) if role is Role.MODEL}
     order = Before.preparation(context.facts, plan)
     places: dict[ast.expr, None] = {}
     for base, whole in (*_hidden(context), *_guarded_forwards(context)):

@@ -39,7 +39,7 @@ def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     order = Before.preparation(context.facts, plan)
     for _, node in context.facts.nodes(ast.Attribute):
         assert isinstance(node, ast.Attribute)
-        roles = {sites[v.site] for v in context.facts.of(node.value) if getattr(v, "site", None) in sites}  # type: ignore[union-attr]
+        roles = {role for v in context.facts.of(node.value) if (getattr(v, "site", None), role := context.facts.role(v)) in sites}
         if len(roles) != 1 or plan.is_removed(node) or order.is_before(node):
             continue
         role = roles.pop()

@@ -10,7 +10,7 @@ from accel_migrate.context import Context
 from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, WrapStatements
 from accel_migrate.facts import catalog
-from accel_migrate.facts.values import Role
+from accel_migrate.facts.values import Ref, Role
 from accel_migrate.side_effects import (
     is_guarded,
     opens_for_writing,
@@ -98,8 +98,8 @@ def _logger_level(context: Context, call: ast.Call) -> Iterator[Edit]:
     if is_guarded(context.facts, call):
         return
     level = call.args[0]
-    module = ast.unparse(level).rpartition(".")[0]
-    quiet = f"{module}.WARNING" if module else '"WARNING"'
+    of_logging = any(isinstance(v, Ref) and v.name.startswith("logging.") for v in context.facts.of(level))
+    quiet = f"{ast.unparse(level).rpartition('.')[0]}.WARNING" if of_logging and isinstance(level, ast.Attribute) else '"WARNING"'
     if isinstance(context.facts.function(call), ast.Module) and not context.accelerator.is_at_hand(call):
         yield from _quiet_others(context)
         return

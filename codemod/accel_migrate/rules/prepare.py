@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, ReplaceExpression, Severity
+from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
-from accel_migrate.rules._variables import RUNNABLE, Variable, lives
+from accel_migrate.rules._variables import RUNNABLE, Object, Variable, lives
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import loops_over, runs_models
 
@@ -28,16 +29,16 @@ ORDER = (Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER)
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
     wanted = prepared_sites(context)
-    variables = _choose(context, _variables(context, wanted), wanted)
+    variables = _choose(context, _variables(context, wanted))
     groups: dict[tuple[Scope, tuple[ast.stmt, ...]], list[Variable]] = defaultdict(list)
     for variable in variables:
         groups[variable.scope, variable.bindings[-1].loops].append(variable)
     for (scope, loops), group in groups.items():
         yield from _prepare(context, scope, loops, group)
-    covered = {site for variable in variables for site in variable.sites}
-    for site, role in wanted.items():
-        if site not in covered and isinstance(site, ast.Call):
-            yield from _in_place(context, site, role)
+    covered = {made for variable in variables for made in variable.made}
+    alone = {site: role for site, role in wanted if (site, role) not in covered and isinstance(site, ast.Call)}
+    for site, role in alone.items():
+        yield from _in_place(context, site, role)
     yield from _of_nobody(context)
 
 
@@ -54,34 +55,45 @@ def _of_nobody(context: Context) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def prepared_sites(context: Context) -> dict[ast.AST, Role]:
-    """Where everything that must be prepared is made -> its role."""
+def prepared_sites(context: Context) -> dict[Object, None]:
+    """Everything that must be prepared, in order: where it is made, and its role; a factory may make objects of several roles at one place."""
     facts = context.facts
-    models = {s for s in context.trained if not (facts.parts_of.get(s, set()) & context.trained)}
-    sites: dict[ast.AST, Role] = dict.fromkeys(models, Role.MODEL)
+    models = [s for s in context.trained if not (facts.parts_of.get(s, set()) & context.trained)]
+    found: dict[Object, None] = dict.fromkeys((s, Role.MODEL) for s in models)
     for values in facts.values.values():
         for value in values:
             role = facts.role(value)
             if role in {Role.OPTIMIZER, Role.SCHEDULER} or (role is Role.LOADER and value not in facts.looked_at):
+<<<<<<< Updated upstream
                 sites[value.site] = role  # type: ignore[union-attr]
     return {site: role for site, role in sites.items() if role not in context.left_out and site not in facts.inner_optimizers}
+=======
+                found[value.site, role] = None  # type: ignore[union-attr]
+    return {(site, role): None for site, role in found if role not in context.left_out}
+>>>>>>> Stashed changes
 
 
-def _variables(context: Context, wanted: dict[ast.AST, Role]) -> list[Variable]:
+def _variables(context: Context, wanted: dict[Object, None]) -> list[Variable]:
     found: dict[tuple[Scope, str], Variable] = {}
     for binding in context.facts.bindings:
         if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement) or _takes_out(binding.statement):
             continue
-        sites = {v.site for v in binding.values if isinstance(v, Made | Instance) and wanted.get(v.site) is context.facts.role(v) is not None}
-        roles = {wanted[s] for s in sites}
+        made = {o for o in _objects(context, binding) if o in wanted}
+        roles = {role for _, role in made}
         if len(roles) != 1:
             continue
         text = ast.unparse(binding.target)
         variable = found.setdefault((binding.scope, text), Variable(text, roles.pop(), set(), binding.scope))
-        variable.sites |= sites
+        variable.made |= made
         if all(b.statement is not binding.statement for b in variable.bindings):
             variable.bindings.append(binding)
     return _without_results(context, list(found.values()))
+
+
+def _objects(context: Context, binding: Binding) -> set[Object]:
+    """What `binding` binds: where each object is made, and its role."""
+    objects = [(v, context.facts.role(v)) for v in binding.values if isinstance(v, Made | Instance)]
+    return {(v.site, role) for v, role in objects if role is not None}
 
 
 def _takes_out(statement: ast.stmt) -> bool:
@@ -93,10 +105,10 @@ def _takes_out(statement: ast.stmt) -> bool:
 def _without_results(context: Context, variables: list[Variable]) -> list[Variable]:
     """`model = train(model)` binds what was made (and must be prepared) before: such bindings make nothing."""
     made = {id(v): [b for b in v.bindings if not _is_run(context, b.statement)] for v in variables}
-    elsewhere = {site for v in variables if made[id(v)] for b in made[id(v)] for site in (x.site for x in b.values if isinstance(x, Made | Instance))}
+    elsewhere = {o for v in variables for b in made[id(v)] for o in _objects(context, b)}
     kept = []
     for variable in variables:
-        if variable.sites <= elsewhere:
+        if variable.made <= elsewhere:
             variable.bindings = made[id(variable)]
         if variable.bindings:
             kept.append(variable)
@@ -108,18 +120,17 @@ def _is_run(context: Context, statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign | ast.AnnAssign) and runs_models(context.facts, statement)
 
 
-def _choose(context: Context, variables: list[Variable], wanted: dict[ast.AST, Role]) -> list[Variable]:
+def _choose(context: Context, variables: list[Variable]) -> list[Variable]:
     """For each object the variables in which it is prepared: in the scope that has the accelerator, else the first."""
     chosen: list[Variable] = []
     ranked = sorted(variables, key=lambda v: (not _has_accelerator(context, v), v.order))
-    owner: dict[ast.AST, Scope] = {}
+    owner: dict[Object, Scope] = {}
     for variable in ranked:
-        if any(owner.get(site, variable.scope) is not variable.scope for site in variable.sites):
+        if any(owner.get(made, variable.scope) is not variable.scope for made in variable.made):
             continue
         if _is_alias(context, variable, chosen):
             continue
-        for site in variable.sites:
-            owner[site] = variable.scope
+        owner.update(dict.fromkeys(variable.made, variable.scope))
         chosen.append(variable)
     return sorted(chosen, key=lambda v: v.order)
 
@@ -138,7 +149,7 @@ def _has_accelerator(context: Context, variable: Variable) -> bool:
 
 def _is_alias(context: Context, variable: Variable, chosen: list[Variable]) -> bool:
     """Whether `variable` is another name for an object that is prepared already (`best = model`, a deep copy)."""
-    others = [v for v in chosen if v.scope is variable.scope and v.sites & variable.sites]
+    others = [v for v in chosen if v.scope is variable.scope and v.made & variable.made]
     if not others:
         return False
     value = getattr(variable.bindings[0].statement, "value", None)
@@ -175,7 +186,7 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
 
 def _waves(context: Context, block: list[ast.stmt], variables: list[Variable]) -> list[list[Variable]]:
     """`variables` in groups: what is used to run models or looped over, or gets another value, before the others are made is prepared before that."""
-    sites = {site for v in variables if v.role is Role.LOADER for site in v.sites}
+    sites = {site for v in variables for site, role in v.made if role is Role.LOADER}
     used = [i for i, s in enumerate(block) if isinstance(s, RUNNABLE) and (runs_models(context.facts, s) or loops_over(context.facts, s, sites))]
     runs = [*used, *(i for i, s in enumerate(block) if _rebinds(s, variables))]
     waves: dict[int, list[Variable]] = defaultdict(list)

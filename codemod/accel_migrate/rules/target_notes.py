@@ -57,10 +57,10 @@ def _notes(context: Context) -> Iterator[str]:
     if context.left_out:
         yield "loaders and schedulers stay out of accelerator.prepare: Accelerate would cut what the sampler has shared out, and tick schedulers once per process"
     sites = prepared_sites(context)
-    loaders = [s for s, role in sites.items() if role is Role.LOADER and isinstance(s, ast.Call)]
+    loaders = [s for s, role in sites if role is Role.LOADER and isinstance(s, ast.Call)]
     if loaders:
         yield from _loaders(context, loaders)
-    ready_made = [s for s, role in sites.items() if role is Role.MODEL and isinstance(s, ast.Call) and _is_ready_made(context, s)]
+    ready_made = [s for s, role in sites if role is Role.MODEL and isinstance(s, ast.Call) and _is_ready_made(context, s)]
     ready_made += [c for c, name in context.facts.external.items() if name.startswith(catalog.MODEL_FACTORY_PREFIXES)]
     if ready_made and not context.distributed:
         yield f"{_where(context, ready_made)}: if the model has BatchNorm layers, they take their statistics from each process's own rows"
