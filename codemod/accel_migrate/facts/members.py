@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 
 BUILTINS = {"enumerate", "zip", "iter", "next", "len", "float", "int", "print", "list", "tuple", "dict", "sum", "range", "filter",
             "map", "reversed", "sorted", "open", "str", "max", "min", "super", "getattr", "hasattr", "isinstance", "vars", "abs",
-<<<<<<< Updated upstream
-            "round", "set", "input", "type", "bool", "format", "repr", "__import__"}  # fmt: skip
-=======
-            "round", "set", "slice", "input", "type", "bool", "format", "repr"}  # fmt: skip
->>>>>>> Stashed changes
+            "round", "set", "slice", "input", "type", "bool", "format", "repr", "__import__"}  # fmt: skip
 
 
 class Members:
@@ -111,27 +107,16 @@ class Members:
         for base in ancestry(self.facts, cls.node):
             if isinstance(base, str):
                 continue
-<<<<<<< Updated upstream
             item = own_method(base, name)
             if item is not None:
-                return self._method(item, receiver)
-=======
-            for item in base.body:
-                if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name == name:
-                    return self._method(item, receiver, cls)
->>>>>>> Stashed changes
+                return self._method(item, receiver, cls)
             stored = self.machine.read_heap(ClassValue(base, self.facts.scopes[base]), name)
             if stored and base is not cls.node:
                 return stored
         return self.machine.read_heap(cls, name) if receiver is None else UNKNOWN
 
-<<<<<<< Updated upstream
-    def _method(self, item: ast.FunctionDef | ast.AsyncFunctionDef, receiver: Instance | None) -> Values:
-        decorators = [self.facts.text(d) for d in item.decorator_list]
-=======
     def _method(self, item: ast.FunctionDef | ast.AsyncFunctionDef, receiver: Instance | None, cls: ClassValue) -> Values:
-        decorators = {ast.unparse(d) for d in item.decorator_list}
->>>>>>> Stashed changes
+        decorators = [self.facts.text(d) for d in item.decorator_list]
         scope = self.facts.scopes[item]
         if "property" in decorators and receiver is not None:
             return self.machine.run_function(item, scope, self.machine.function_env(item, [], {}, frozenset({receiver})), receiver)

@@ -64,13 +64,8 @@ def prepared_sites(context: Context) -> dict[Object, None]:
         for value in values:
             role = facts.role(value)
             if role in {Role.OPTIMIZER, Role.SCHEDULER} or (role is Role.LOADER and value not in facts.looked_at):
-<<<<<<< Updated upstream
-                sites[value.site] = role  # type: ignore[union-attr]
-    return {site: role for site, role in sites.items() if role not in context.left_out and site not in facts.inner_optimizers}
-=======
                 found[value.site, role] = None  # type: ignore[union-attr]
-    return {(site, role): None for site, role in found if role not in context.left_out}
->>>>>>> Stashed changes
+    return {(site, role): None for site, role in found if role not in context.left_out and site not in facts.inner_optimizers}
 
 
 def _variables(context: Context, wanted: dict[Object, None]) -> list[Variable]:
