@@ -40,6 +40,11 @@ def search_path(entry: Path, base: Path) -> list[Path]:
     return path if entry.is_absolute() else [Path(os.path.relpath(folder)) for folder in path]
 
 
+def is_installed(folder: Path) -> bool:
+    """Whether packages are installed there, one beside the other."""
+    return Path(os.path.realpath(folder)).name in _INSTALLED
+
+
 def _project_root(folder: Path) -> Path | None:
     """The nearest ancestor with a project file in it."""
     for candidate in (folder, *folder.parents):

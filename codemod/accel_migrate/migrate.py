@@ -21,7 +21,7 @@ from accel_migrate.places import line_of
 from accel_migrate.plan import Plan, make_plan
 from accel_migrate.processes.stages import finished, staged
 from accel_migrate.project import Project
-from accel_migrate.refusals import reason_to_refuse
+from accel_migrate.refusals import plain_refusal, reason_to_refuse
 from accel_migrate.result import FileChange, Options, Result
 from accel_migrate.selection import is_wanted
 from accel_migrate.source import Source
@@ -41,6 +41,9 @@ def migrate(project: Project, options: Options) -> Result:
 
 def _migrate(project: Project, options: Options) -> Result:
     """The stages around the rules bring hand-started processes into one form first, and sweep up after them."""
+    refusal = plain_refusal(project)
+    if refusal is not None:
+        return Result(project, refusal.status, refusal.reason)
     stage = staged(project, gather_facts(project), options)
     return finished(stage, _ruled(stage.project, stage.facts, options), options)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accel_migrate.errors import UserError
-from accel_migrate.layout import entry_name, search_path
+from accel_migrate.layout import entry_name, is_installed, search_path
 from accel_migrate.source import Source, read_source
 
 _NEVER_LOCAL = {"torch", "torchvision", "torchaudio", "numpy", "accelerate", "accel_runtime"}
@@ -82,7 +82,7 @@ def load_project(entry: Path, reader: Reader | None = None) -> Project:
     name, base = entry_name(entry)
     reader = reader or Reader()
     source = reader.read(entry, name)
-    loader = _Loader(search_path(entry, base), reader)
+    loader = _Loader(search_path(entry, base), reader, name.partition(".")[0])
     loader.add(source, base)
     loader.follow_imports(source)
     root = Path(os.path.commonpath([os.path.abspath(path) for path in loader.bases]))
@@ -107,8 +107,11 @@ def absolute_name(source: Source, node: ast.ImportFrom) -> str:
 class _Loader:
     """Collects the modules of a project, each file once."""
 
-    def __init__(self, search_path: list[Path], reader: Reader) -> None:
+    def __init__(self, search_path: list[Path], reader: Reader, own: str) -> None:
         self.search_path = search_path
+        self.installed = {base for base in search_path if is_installed(base)}
+        self.own = own
+        """The package of the entry script, which may be an installed one; others beside it are not its project's."""
         self.reader = reader
         self.sources: dict[str, Source] = {}
         self.aliases: dict[str, str] = {}
@@ -158,6 +161,8 @@ class _Loader:
         for number, base in enumerate(self.search_path):
             if number and (parts[0] in _NEVER_LOCAL or parts[0] in sys.stdlib_module_names):
                 return None
+            if base in self.installed and parts[0] != self.own:
+                continue
             stem = base.joinpath(*parts)
             for path in (stem / "__init__.py", stem.with_name(stem.name + ".py")):
                 if path.is_file():

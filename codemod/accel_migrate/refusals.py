@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from accel_migrate.edits import Finding
@@ -13,8 +15,9 @@ from accel_migrate.facts.distributed import spawns
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.outside import batches_from_outside
 from accel_migrate.facts.unshared import why_no_batch
+from accel_migrate.project import Project
 from accel_migrate.result import Status
-from accel_migrate.source import PYTHON_SUFFIXES
+from accel_migrate.source import PYTHON_SUFFIXES, Source
 
 OWN_PARALLELISM = {
     "torch.distributed.fsdp.": "FSDP", "torch.distributed._composable.fsdp": "FSDP", "torch.distributed.tensor.": "tensor parallelism",
@@ -22,6 +25,8 @@ OWN_PARALLELISM = {
     "torch.distributed.rpc": "RPC", "deepspeed.": "DeepSpeed", "horovod.": "Horovod", "fairscale.": "FairScale", "colossalai.": "ColossalAI",
 }  # fmt: skip
 """Beginnings of names of libraries that spread training over processes in another way than DistributedDataParallel."""
+
+NO_LOOP = "no training loop found: nothing calls backward()"
 
 
 @dataclass(frozen=True)
@@ -33,17 +38,28 @@ class Refusal:
     findings: list[Finding] = field(default_factory=list)
 
 
+_TRAINS = re.compile("backward|ccelerat|ightning|Trainer|import_module|spawn|distributed|deepspeed|horovod|fairscale|colossalai")
+"""What a program that trains, or leaves it to a library, has somewhere in its text."""
+
+
+def plain_refusal(project: Project) -> Refusal | None:
+    """Why a program is left alone that by its imports and its text alone trains nothing."""
+    imported = _imported(node for source in project.sources.values() for node in source.index.of_kind(ast.Import, ast.ImportFrom))
+    if not any(name.split(".")[0] == "torch" for name in imported):
+        return _without_torch(project.entry, imported)
+    if not any(_TRAINS.search(source.text) for source in project.sources.values()):
+        return Refusal("refused", NO_LOOP)
+    return None
+
+
 def reason_to_refuse(facts: Facts) -> Refusal | None:
     """Why the program is left alone; None if it can be migrated."""
-    imported = _imported(facts)
-    if not facts.sources or not any(name.split(".")[0] == "torch" for name in imported):
-        return _without_torch(facts, imported)
     if accelerator_calls(facts):
         if not is_half_done(facts):
             return Refusal("unchanged", "already accelerated: it makes an Accelerator")
         if binding_of_accelerator(facts) is None:
             return Refusal("unchanged", "it makes an Accelerator, but does not call its backward or prepare", [_unfinished(facts)])
-    framework = _framework(facts, imported)
+    framework = _framework(facts)
     if framework is not None:
         return framework
     own = _own_parallelism(facts)
@@ -52,7 +68,7 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
     if spawns(facts) is not None:
         return Refusal("refused", "it starts its own training processes (torch.multiprocessing): call the worker once, start the script with torchrun, then migrate it")
     if not facts.backwards:
-        return Refusal("refused", "no training loop found: nothing calls backward()")
+        return Refusal("refused", NO_LOOP)
     if not any(b.with_loader for b in facts.backwards.values()):
         given = batches_from_outside(facts)
         if given is not None:
@@ -82,18 +98,18 @@ def _unfinished(facts: Facts) -> Finding:
     )  # fmt: skip
 
 
-def _without_torch(facts: Facts, imported: set[str]) -> Refusal:
+def _without_torch(entry: Source, imported: set[str]) -> Refusal:
     for name in sorted(imported):
         if name.startswith(catalog.LIGHTNING_PREFIXES):
             return Refusal("refused", "Lightning runs the training loop: set devices and strategy on its Trainer instead")
-    if facts.sources and facts.sources[0].path.suffix not in PYTHON_SUFFIXES:
-        return Refusal("refused", f"not a Python file: its name ends in {facts.sources[0].path.suffix}")
+    if entry.path.suffix not in PYTHON_SUFFIXES:
+        return Refusal("refused", f"not a Python file: its name ends in {entry.path.suffix}")
     return Refusal("refused", "not a PyTorch training script: torch is not imported")
 
 
-def _imported(facts: Facts) -> set[str]:
+def _imported(nodes: Iterable[ast.AST]) -> set[str]:
     names: set[str] = set()
-    for _, node in facts.nodes(ast.Import, ast.ImportFrom):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif node.module and not node.level:
@@ -102,7 +118,7 @@ def _imported(facts: Facts) -> set[str]:
     return names
 
 
-def _framework(facts: Facts, imported: set[str]) -> Refusal | None:
+def _framework(facts: Facts) -> Refusal | None:
     called = set(facts.external.values())
     classes = {base for node in facts.bases for base in ancestry(facts, node) if isinstance(base, str)}
     if not facts.backwards:

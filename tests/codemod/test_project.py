@@ -208,3 +208,8 @@ def test_a_large_tree_is_searched_quickly(tree: MakeTree) -> None:
     start = time.process_time()
     assert discover([root]) == []
     assert time.process_time() - start < 2
+
+
+def test_packages_beside_an_installed_script_are_not_its_project(tree: MakeTree) -> None:
+    root = tree({"site-packages/tool.py": "import other, tool\n", "site-packages/other.py": ""})
+    assert set(load_project(root / "site-packages/tool.py").sources) == {"tool"}
