@@ -210,4 +210,4 @@ def test_the_page_holds_curves_differences_and_diff(tmp_path: Path) -> None:
 
 
 def test_a_chart_of_nothing_says_so() -> None:
-    assert chart({"original": []}) == "<p>No step was taken.</p>"
+    assert chart({"original": []}, "losses") == "<p>No step was taken.</p>"

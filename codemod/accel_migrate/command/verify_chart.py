@@ -11,19 +11,24 @@ _COLOURS = ("#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700")
 _WIDTHS = (5.0, 2.0)
 """The first curve is broad and light: the others lie on it where they are the same."""
 _TICKS = 5
+_LEAST = 1e-9
 
 
-def chart(curves: Mapping[str, Sequence[float]]) -> str:
-    """The curves by name, over the number of the step; points that are not finite are left out."""
+def chart(curves: Mapping[str, Sequence[float]], label: str, logarithmic: bool = False) -> str:
+    """The curves by name, over the number of the step; points that are not finite are left out.
+
+    A logarithmic chart begins at 1e-9, where smaller values are drawn.
+    """
+    if logarithmic:
+        curves = {name: [math.log10(max(value, _LEAST)) for value in curve] for name, curve in curves.items()}
     values = [v for curve in curves.values() for v in curve if math.isfinite(v)]
     steps = max((len(curve) for curve in curves.values()), default=0)
     if not values or steps < 1:
         return "<p>No step was taken.</p>"
     low, high = min(values), max(values)
     scale = _Scale(steps, low, high if high > low else low + 1.0)
-    parts = [*_axes(scale), *(part for number, (name, curve) in enumerate(curves.items()) for part in _curve(scale, number, name, curve))]
-    label = "loss of every optimizer step, by run"
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="{label}">' + "".join(parts) + "</svg>"
+    parts = [*_axes(scale, logarithmic), *(part for number, (name, curve) in enumerate(curves.items()) for part in _curve(scale, number, name, curve))]
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">' + "".join(parts) + "</svg>"
 
 
 class _Scale:
@@ -39,14 +44,18 @@ class _Scale:
         return _HEIGHT - _EDGE - (loss - self.low) / (self.high - self.low) * (_HEIGHT - 2 * _EDGE)
 
 
-def _axes(scale: _Scale) -> Iterator[str]:
+def _axes(scale: _Scale, logarithmic: bool) -> Iterator[str]:
     for tick in range(_TICKS):
         loss = scale.low + (scale.high - scale.low) * tick / (_TICKS - 1)
         y = scale.y(loss)
         yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _EDGE}" y2="{y:.1f}" stroke="#d0d7de"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{loss:.4g}</text>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_tick(loss, logarithmic)}</text>'
     for step in sorted({0, (scale.steps - 1) // 2, scale.steps - 1}):
         yield f'<text x="{scale.x(step):.1f}" y="{_HEIGHT - 8}" text-anchor="middle">{step + 1}</text>'
+
+
+def _tick(value: float, logarithmic: bool) -> str:
+    return f"{10**value:.0e}" if logarithmic else f"{value:.4g}"
 
 
 def _curve(scale: _Scale, number: int, name: str, losses: Sequence[float]) -> Iterator[str]:

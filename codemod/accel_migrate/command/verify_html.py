@@ -12,12 +12,14 @@ from accel_migrate.verify.job import Job
 from accel_migrate.verify.report import Report
 
 _STYLE = """\
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #1f2328; background: #fff }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; overflow-wrap: anywhere; padding: 0 1rem; color: #1f2328; background: #fff }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
 .verdict { display: inline-block; padding: .15rem .7rem; border-radius: 1rem; color: #fff; background: #1a7f37 }
 .verdict.different { background: #cf222e } .verdict.expected { background: #9a6700 }
-pre { overflow-x: auto; padding: .8rem; border-radius: .4rem; background: #f6f8fa; font-size: 13px; line-height: 1.4 }
+pre { white-space: pre-wrap; padding: .8rem; border-radius: .4rem; background: #f6f8fa; font-size: 13px; line-height: 1.4 }
 .add { color: #116329; background: #dafbe1; display: block } .del { color: #82071e; background: #ffebe9; display: block }
+.beside { display: grid; gap: 0 2rem } .beside > * { min-width: 0 }
+@media (min-width: 90rem) { body { max-width: 110rem } .charts, .beside { display: grid; grid-template-columns: 1fr 1fr; gap: 0 2rem } }
 svg text { font: 12px system-ui, sans-serif; fill: #57606a }
 """
 
@@ -37,8 +39,24 @@ def _head(report: Report) -> Iterator[str]:
 def _body(report: Report, original: Job, migrated: Job) -> Iterator[str]:
     yield f"<h1>{escape(report.original)} and {escape(report.migrated)}</h1>"
     yield f'<p><span class="verdict {report.verdict.split()[0]}">{report.verdict}</span> in {report.seconds:.1f} s</p>'
-    yield "<h2>Loss of every optimizer step</h2>"
-    yield chart({_label(run): losses for run, losses in report.losses.items()})
+    why = list(dict.fromkeys(reason for comparison in report.comparisons for reason in comparison.reasons))
+    if why:
+        yield "<h2>Why</h2>\n<ul>" + "".join(f"<li>{escape(reason)}</li>" for reason in why) + "</ul>"
+    yield from ('<div class="charts">', *_charts(report), "</div>", '<div class="beside">', "<div>", *_findings(report), "</div>")
+    yield "<div><h2>What differs in the code</h2>"
+    yield f"<pre>{''.join(_diff(original, migrated)) or 'nothing'}</pre></div></div>"
+
+
+def _charts(report: Report) -> Iterator[str]:
+    title = "Loss of every optimizer step"
+    yield f"<div><h2>{title}</h2>"
+    yield chart({_label(run): losses for run, losses in report.losses.items()}, title) + "</div>"
+    title = "Relative difference from the original"
+    yield f"<div><h2>{title}</h2>"
+    yield chart({_label(str(c.processes)): c.apart for c in report.comparisons}, title, logarithmic=True) + "</div>"
+
+
+def _findings(report: Report) -> Iterator[str]:
     for comparison in report.comparisons:
         title, *rest = block(comparison)
         yield f"<h2>{escape(title)}</h2>"
@@ -46,8 +64,6 @@ def _body(report: Report, original: Job, migrated: Job) -> Iterator[str]:
     left = unverified(report)
     if left:
         yield "<h2>Not verified</h2>\n<ul>" + "".join(f"<li>{escape(text)}</li>" for text in left) + "</ul>"
-    yield "<h2>What differs in the code</h2>"
-    yield f"<pre>{''.join(_diff(original, migrated)) or 'nothing'}</pre>"
 
 
 def _label(run: str) -> str:

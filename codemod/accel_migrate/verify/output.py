@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
 from accel_migrate.verify.job import Run
@@ -16,6 +16,7 @@ from accel_migrate.verify.training import LOST, TIMES_THE_FLOOR
 from accel_migrate.verify.varying import Varying
 from accel_migrate.verify.warm import ForkingRunner
 
+_DIGITS = re.compile(r"\d+")
 _MOST = 5
 """Differences shown of one kind."""
 TEMPORARY = "temporary files"
@@ -73,6 +74,8 @@ def _count(expected: Sequence[str], got: Sequence[str], processes: int) -> str:
 def compare_on_disk(warm: ForkingRunner, original: Run, control: Run | None, got: Run, relative: float, result: Comparison) -> None:
     """The files that both have written, by keys and values, and those that only one has."""
     theirs, ours, floor = _by_name(original), _by_name(got), _by_name(control) if control else {}
+    if theirs.keys() - floor.keys() and floor:
+        theirs, ours, floor = (_by_form(names, theirs.keys() & floor.keys()) for names in (theirs, ours, floor))
     for name in [name for name in theirs.keys() ^ ours.keys() if name.startswith(TEMPORARY)]:  # may be named at random
         theirs.pop(name, None), ours.pop(name, None)
     result.differences += [Difference("files", f"{name} is not written") for name in sorted(theirs.keys() - ours.keys())]
@@ -112,6 +115,15 @@ def written_by_several(records: Sequence[Record]) -> Iterator[Difference]:
     for name, count in sorted(writers.items()):
         if count > 1:
             yield Difference("files", f"{name} is written by {count} processes at once")
+
+
+def _by_form(names: dict[str, Path], kept: Set[str]) -> dict[str, Path]:
+    """Without the numbers in names other than `kept`, where two runs of the original do not write the same: times of day, say."""
+    forms: dict[str, Path] = {}
+    for name, path in names.items():
+        form = name if name in kept else _DIGITS.sub("#", name)
+        forms[form if form not in forms else f"{form} ({len(forms)})"] = path
+    return forms
 
 
 def _by_name(run: Run) -> dict[str, Path]:

@@ -30,6 +30,7 @@ class Comparison:
     `reasons` say why they differ, best first; `largest` holds the largest relative difference of each kind of figure;
     `switched_off` what had to be switched off to compare the rest; `times_as_large` are the original's batches where each
     process takes one of its own; `loaded` counts states of models and optimizers that were tried in the other script;
+    `apart` is the relative difference of the losses, step by step;
     `unverified` what was not compared.
     """
 
@@ -43,6 +44,7 @@ class Comparison:
     switched_off: tuple[str, ...] = ()
     times_as_large: int = 1
     loaded: int = 0
+    apart: list[float] = field(default_factory=list)
     unverified: list[str] = field(default_factory=list)
 
     @property

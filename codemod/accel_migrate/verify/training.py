@@ -36,8 +36,8 @@ class Floor:
 
 def noise_floor(original: Record, control: Record, relative: float, trusted: bool = False) -> Floor | None:
     """Measured by a control run; None where that was another training, which a `trusted` one is not."""
-    losses = [_apart(a.loss, b.loss) for a, b in zip(original.steps, control.steps, strict=False)]
-    gradients = [_apart(_norm(a), _norm(b)) for a, b in zip(original.steps, control.steps, strict=False)]
+    losses = [apart(a.loss, b.loss) for a, b in zip(original.steps, control.steps, strict=False)]
+    gradients = [apart(_norm(a), _norm(b)) for a, b in zip(original.steps, control.steps, strict=False)]
     if len(original.steps) != len(control.steps) or (not trusted and max(losses[:_FIRST_STEPS], default=0.0) > relative):
         return None
     return Floor(tuple(losses), tuple(gradients))
@@ -81,11 +81,11 @@ def _first(
     name = {"loss": "the loss", "gradient": "the norm of the gradient"}[kind]
     first = None
     for step, (a, b) in enumerate(zip(one, other, strict=False)):
-        apart = _apart(a, b)
-        largest[kind] = max(largest.get(kind, 0.0), apart)
-        if first is None and not apart <= floor.at(kind, step, relative):
+        distance = apart(a, b)
+        largest[kind] = max(largest.get(kind, 0.0), distance)
+        if first is None and not distance <= floor.at(kind, step, relative):
             text = f"{name} is {b:.6g} instead of {a:.6g} at optimizer step {step + 1}"
-            first = Difference(kind, text, step + 1, apart)
+            first = Difference(kind, text, step + 1, distance)
     return first
 
 
@@ -93,11 +93,11 @@ def _rates(one: Sequence[Step], other: Sequence[Step], largest: dict[str, float]
     first = None
     for step, (a, b) in enumerate(zip(one, other, strict=False), 1):
         pairs = list(zip(a.rates, b.rates, strict=False))
-        apart = max((_apart(x, y) for x, y in pairs), default=0.0)
-        largest["learning-rate"] = max(largest.get("learning-rate", 0.0), apart)
-        if first is None and apart > 1e-6:
-            x, y = next(pair for pair in pairs if _apart(*pair) > 1e-6)
-            first = Difference("learning-rate", f"the learning rate is {y:.6g} instead of {x:.6g} at optimizer step {step}", step, apart)
+        distance = max((apart(x, y) for x, y in pairs), default=0.0)
+        largest["learning-rate"] = max(largest.get("learning-rate", 0.0), distance)
+        if first is None and distance > 1e-6:
+            x, y = next(pair for pair in pairs if apart(*pair) > 1e-6)
+            first = Difference("learning-rate", f"the learning rate is {y:.6g} instead of {x:.6g} at optimizer step {step}", step, distance)
     return first
 
 
@@ -119,7 +119,7 @@ def _norm(step: Step) -> float:
     return math.sqrt(sum(g * g for g in step.gradients if g > 0)) if step.gradients else 0.0
 
 
-def _apart(a: float, b: float) -> float:
+def apart(a: float, b: float) -> float:
     """Relative difference; figures that are not finite are equal to their like only."""
     if a == b or (math.isnan(a) and math.isnan(b)):
         return 0.0

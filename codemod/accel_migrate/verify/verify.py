@@ -17,7 +17,7 @@ from accel_migrate.verify.runs import Request, Runs, Tell, Traced
 from accel_migrate.verify.samples import compare_samples
 from accel_migrate.verify.stacks import describe
 from accel_migrate.verify.suspects import Cause, find_cause, is_expected
-from accel_migrate.verify.training import Floor, compare_training, lost_in_rounding, noise_floor
+from accel_migrate.verify.training import Floor, apart, compare_training, lost_in_rounding, noise_floor
 from accel_migrate.verify.warm import ForkingRunner
 
 _BY_CHANCE = ("loss", "gradient", "weights", "order", "lines", "files")
@@ -129,6 +129,7 @@ def _against(runs: Runs, traced: tuple[Traced, Traced, Traced], floor: Floor | N
     """What differs between the original and the migrated run; the control run between them has this floor."""
     relative, (original, control, got), processes = runs.request.relative, traced, begun.processes
     result = replace(begun, differences=[], reasons=[], largest={}, unverified=list(begun.unverified))
+    result.apart = [apart(step.loss, loss) for step, loss in zip(original.records[0].steps, global_losses(got.records), strict=False)]
     result.floors = {"loss": max(floor.losses, default=0.0), "gradient": max(floor.gradients, default=0.0)} if floor else {}
     result.differences += compare_training(original.records[0], got.records, floor, relative, result.largest)
     result.differences += [*compare_samples(original.records[0], got.records), *compare_calls(got.run, got.records)]

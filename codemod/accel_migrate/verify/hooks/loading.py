@@ -43,14 +43,21 @@ def _error(taker: Any, saved: Any) -> str:
 
 
 def _model_for(saved: Mapping[Any, Any]) -> Any:
-    """The trained model, without the wrapper of its processes, that has most of these keys; None where none has any."""
+    """The trained model, without the wrapper of its processes, that has most of these keys, or tensors of the same shapes."""
     import torch
 
     if not saved or not all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in saved.items()):
         return None
     keys = {_bare(key) for key in saved}
     common = [(len(keys & {_bare(key) for key in model.state_dict()}), model) for model in map(_unwrapped, state.models())]
-    return max(common, key=lambda pair: pair[0])[1] if any(number for number, _ in common) else None
+    if any(number for number, _ in common):
+        return max(common, key=lambda pair: pair[0])[1]
+    shapes = _shapes(saved)
+    return next((model for _, model in common if _shapes(model.state_dict()) == shapes), None)
+
+
+def _shapes(values: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    return sorted(tuple(value.shape) for value in values.values())
 
 
 def _optimizer_for(saved: Mapping[Any, Any]) -> Any:
