@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from accel_migrate.edits import (
     AddArgument,
@@ -96,7 +97,15 @@ class Access:
             return
         if (node.lineno, node.col_offset) < self.home.earliest:  # type: ignore[attr-defined]
             raise Unreachable(f"it cannot be made before line {self.home.earliest[0]}")
+        if self._guard is not None and not self.facts.inside(node, self._guard):
+            raise Unreachable("it is made where the script is the main program")
         self.uses.append(node)
+
+    @cached_property
+    def _guard(self) -> ast.If | None:
+        """The `if __name__ == "__main__":` in which the accelerator is made."""
+        around = [a for a in self.facts.ancestors(self.home.anchor) if isinstance(a, ast.If) and "__name__" in ast.unparse(a.test)]
+        return around[0] if around else None
 
     def _sees_home(self, scope: Scope) -> bool:
         home = self.home

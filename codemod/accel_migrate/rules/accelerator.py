@@ -180,7 +180,7 @@ def _in_block(context: Context, node: ast.AST, block: list[ast.stmt]) -> ast.stm
 def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
     """Reads of the device variable that no other edit removes."""
     text = ast.unparse(choice.target)
-    attribute = choice.target.attr if isinstance(choice.target, ast.Attribute) else None
+    attribute = _attribute(choice)
     found = []
     for _, node in context.facts.nodes(ast.Name, ast.Attribute):
         if not isinstance(node.ctx, ast.Load) or plan.is_removed(node):  # type: ignore[attr-defined]
@@ -194,13 +194,31 @@ def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
     return found
 
 
+def _attribute(choice: DeviceChoice) -> str | None:
+    """The attribute which the device is: `args.device = ...`, or `device = ...` in the body of a class of settings."""
+    if isinstance(choice.target, ast.Attribute):
+        return choice.target.attr
+    return choice.target.id if isinstance(choice.scope.node, ast.ClassDef) and isinstance(choice.target, ast.Name) else None
+
+
+def _may_be_read(context: Context, plan: Plan, choice: DeviceChoice) -> bool:
+    """Whether something that is no tensor is asked for such an attribute, of which nothing is known: it may be what holds the device."""
+    attribute = _attribute(choice)
+    return attribute is not None and any(
+        node.attr == attribute and isinstance(node.ctx, ast.Load) and not context.facts.of(node) and not context.locals(node.value) and not plan.is_removed(node)
+        for _, node in context.facts.nodes(ast.Attribute)
+        if isinstance(node, ast.Attribute)
+    )
+
+
 def _device_text(context: Context, plan: Plan, choice: DeviceChoice, name: str) -> str | None:
     """`device = accelerator.device`, where the variable is still read; single reads are edited in place instead."""
     uses = _uses(context, plan, choice)
     here = [n for n in uses if context.facts.scope(n) is choice.scope]
-    if not uses:
+    kept = _may_be_read(context, plan, choice)
+    if not uses and not kept:
         return None
-    if len(uses) == 1 and len(here) == 1:
+    if not kept and len(uses) == 1 and len(here) == 1:
         plan.add(ReplaceExpression(source=context.source(here[0]), rule=ID, why=WHY, node=here[0], template=context.device_of(name, choice)))
         return None
     return f"{ast.unparse(choice.target)} = {context.device_of(name, choice)}"

@@ -1,0 +1,39 @@
+"""What runs before the main program's guard cannot have the accelerator that is made in it; settings keep the device they are asked for."""
+
+from __future__ import annotations
+
+from codemod.memory import after, migrated
+
+TRAIN = """\
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x in DataLoader(data):
+        loss = model(x.to({device})).mean()
+        loss.backward()
+        optimizer.step()
+"""
+HEAD = "import logging\nimport torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+GUARD = '\n\nif __name__ == "__main__":\n'
+
+
+def test_logging_before_the_guard_stays() -> None:
+    text = HEAD + "logging.basicConfig(level=logging.INFO)" + GUARD + TRAIN.format(device="'cuda'")
+    before = after(migrated(text)).partition(GUARD)[0]
+    assert before.endswith("\nlogging.basicConfig(level=logging.INFO)")
+
+
+def test_a_device_in_a_class_of_settings_is_that_of_the_process() -> None:
+    text = HEAD + "\n\nclass CFG:\n    lr = 0.1\n    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n" + GUARD
+    result = after(migrated(text + TRAIN.format(device="CFG.device") + "    criterion = nn.L1Loss().to(CFG.device)\n"))
+    assert "    device = PartialState().device\n" in result
+
+
+def test_a_device_that_unknown_code_may_read_is_kept() -> None:
+    text = HEAD + "\n\ndef work(options):\n    return torch.eye(3).to(options.device)\n\n\nclass Options:\n    pass\n" + GUARD
+    text += "    args = Options()\n    args.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n" + TRAIN.format(device="args.device")
+    assert "    args.device = accelerator.device\n" in after(migrated(text))
+
+
+def test_a_loop_over_models_prepares_none() -> None:
+    text = HEAD + TRAIN.replace("\n    ", "\n")[4:].format(device="'cuda'") + "for name, net in (('a', model),):\n    net.eval()\n"
+    assert "accelerator.prepare(model, optimizer)" in after(migrated(text))
