@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(arguments: argparse.Namespace, original: Job, migrated: Job) -> int:
     """Verify, print the report in the format asked for, and return the exit status."""
+    if arguments.html and not Path(arguments.html).absolute().parent.is_dir():
+        raise UserError(f"--html {arguments.html}: there is no such folder")
     scratch = Path(tempfile.mkdtemp(prefix="accel-verify-"))
     try:
         with _runner(arguments, scratch, (original, migrated)) as warm:

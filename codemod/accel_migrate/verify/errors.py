@@ -32,6 +32,15 @@ def reasons_of_errors(run: Run, processes: int) -> Iterator[str]:
             yield meaning.format(**found.groupdict())
 
 
+def hint(said: str) -> str:
+    """What to do about an error of the original, if that is plain."""
+    if "No module named 'torch'" in said:
+        return " (--python names the interpreter that has it)"
+    if "No such file" in said and "../" in said:
+        return " (what lies outside of the working directory is not copied: run the command from a folder that holds it, too)"
+    return " (the script's own arguments follow after --)" if "arguments are required" in said else ""
+
+
 def _unused(text: str) -> str:
     """Parameters without a gradient; not the same ones on all processes where each decides for itself."""
     by_rank = {int(m["rank"]): tuple(m["names"].rstrip(". ").split(", ")) for m in _UNUSED.finditer(text)}

@@ -9,7 +9,11 @@ from pathlib import Path
 
 _UNINTERESTING = shutil.ignore_patterns("__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache")
 _LARGE = 2**20
-"""Bytes from which on a file is linked, not copied (see `hooks.written`, which unlinks it before a write)."""
+"""Bytes from which on a file is linked, not copied (see `hooks.written`, which copies it before a write)."""
+_COPIED = (".py", ".ipynb", ".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".txt", ".csv", ".tsv", ".sh", ".md", "")
+"""Endings of files that are copied if they are not large; all others are data."""
+_MANY = 2000
+"""Files of one folder from which on the folder is linked."""
 
 
 @dataclass(frozen=True)
@@ -70,22 +74,49 @@ def copy_job(job: Job, scratch: Path) -> dict[str, tuple[int, int]]:
 
 def copy_to_scratch(folder: Path, scratch: Path) -> dict[str, tuple[int, int]]:
     """Copy `folder` to `scratch`, which must not exist; large data is linked. Returns the state of the files in the copy."""
-    shutil.copytree(folder, scratch, ignore=_UNINTERESTING, copy_function=_copy_or_link, ignore_dangling_symlinks=True)
+    _copy_folder(folder, scratch)
     return file_states(scratch)
 
 
-def _copy_or_link(source: str, target: str) -> None:
-    if os.path.getsize(source) < _LARGE or source.endswith(".py"):
-        shutil.copy2(source, target)
+def _copy_folder(folder: Path, target: Path) -> None:
+    target.mkdir()
+    entries = list(os.scandir(folder))
+    left_out = _UNINTERESTING(str(folder), [entry.name for entry in entries])
+    for entry in entries:
+        place = target / entry.name
+        if entry.name in left_out or not os.path.exists(entry.path):
+            continue
+        if not entry.is_dir():
+            _copy_or_link(entry.path, place)
+        elif _is_large_folder(entry.path):
+            place.symlink_to(os.path.realpath(entry.path))
+        else:
+            _copy_folder(Path(entry.path), place)
+
+
+def _copy_or_link(source: str, target: Path) -> None:
+    may_read = os.access(source, os.R_OK)
+    if may_read and os.path.getsize(source) < _LARGE and os.path.splitext(source)[1].lower() in _COPIED:
+        shutil.copyfile(source, target)
+        shutil.copystat(source, target)
+        target.chmod(target.stat().st_mode | 0o600)
     else:
-        os.symlink(os.path.realpath(source), target)
+        target.symlink_to(os.path.realpath(source))
+
+
+def _is_large_folder(path: str) -> bool:
+    """Whether it holds thousands of files of data, and no code."""
+    names = os.listdir(path)
+    return len(names) > _MANY and not any(name.endswith(".py") for name in names)
 
 
 def file_states(folder: Path) -> dict[str, tuple[int, int]]:
-    """Size in bytes and time of change in nanoseconds of each file below `folder`."""
+    """Size in bytes and time of change in nanoseconds of each file below `folder`; links to data elsewhere are left out."""
     states: dict[str, tuple[int, int]] = {}
+    top = str(folder.resolve()) + os.sep
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        elsewhere = path.is_symlink() and not os.path.realpath(path).startswith(top)
+        if path.is_file() and not elsewhere and "__pycache__" not in path.parts:
             stat = path.stat()
             states[path.relative_to(folder).as_posix()] = stat.st_size, stat.st_mtime_ns
     return states

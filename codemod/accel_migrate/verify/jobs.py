@@ -27,6 +27,8 @@ def job_for(script: Path, args: Sequence[str], module: str = "", changed: Mappin
     Raises:
         UserError: it cannot be run so.
     """
+    if script.is_dir():
+        raise UserError(f"{script}: is a folder; give the script that is run")
     if not script.is_file():
         raise UserError(f"{script}: there is no such file")
     place, here = Path(os.path.abspath(script)), Path.cwd()

@@ -13,7 +13,8 @@ from accel_migrate.verify.records import Record, Step
 from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.runs import Traced
 from accel_migrate.verify.samples import train_on_the_same
-from accel_migrate.verify.suspects import Cause, draw_numbers_of_their_own
+from accel_migrate.verify.stacks import odd_one
+from accel_migrate.verify.suspects import EXPECTED, Cause, draw_numbers_of_their_own
 
 _WRAPPED_KEY = re.compile(r" became .*\bmodule\.")
 _WRAPPED = re.compile(r": key (\S+\.)?module\.\S+ is new")
@@ -34,10 +35,10 @@ def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | No
     kinds = {d.kind for d in result.differences}
     found = [*reasons_of_calls(got.run, got.records)]
     if kinds & {"hang", "timeout", "crash"}:
-        return [*found, *reasons_of_errors(got.run, len(got.records))]
+        return [*found, *reasons_of_errors(got.run, len(got.records)), *odd_one(got.run, len(got.records))]
     found += [*_from_processes(got, result), *_from_steps(original, got, kinds, plain)]
     if cause is not None and cause.switched_off:
-        found += [_caused_by(name, original.records[0], got.records, result) for name in cause.switched_off]
+        found += [_caused_by(name, original.records[0], got.records, result) for name in sorted(cause.switched_off, key=EXPECTED.__contains__)]
     else:
         found += _from_gradients(original.records[0], got.records, result)
     found += _from_output(original.records[0], got.records, result, kinds)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_migrate.verify import places
 from accel_migrate.verify.job import Run
 
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,)? in (?P<name>\S+)')
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<name>\S+))?')
 _COLLECTIVES = ["all_reduce", "all_gather", "all_gather_object", "all_gather_into_tensor", "all_to_all", "barrier", "broadcast", "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter", "scatter", "scatter_object_list", "recv", "send", "new_group", "init_process_group", "destroy_process_group", "wait"]
 _OUT_OF_STEP = (
     "Connection closed by peer",
@@ -72,6 +73,14 @@ def describe(run: Run, processes: int) -> str:
     return f"it was ended after {run.seconds:.0f} s: {where}" if run.timed_out else f"it ended with code {run.exit_code}: {where}"
 
 
+def odd_one(run: Run, processes: int) -> Iterator[str]:
+    """What the code says about the process that is not where the others are, if no error of the script explains it."""
+    found = standings(run, processes)
+    if not any(s.what == "failed" and not _is_out_of_step(s.error) for s in found):
+        said = _odd_one(found, run.folder)
+        yield from [said.removeprefix("; ")] if said else []
+
+
 def _odd_one(found: list[Standing], folder: Path) -> str:
     """The process which is not where the others are, and what the code says about it."""
     if len(found) < 2:
@@ -129,7 +138,7 @@ def _main_thread(dump: str) -> Frames:
 
 def _frames(text: str) -> Frames:
     matches = filter(None, (_FRAME.match(line) for line in text.splitlines()))
-    return [(m["file"], int(m["line"]), m["name"]) for m in matches]
+    return [(m["file"], int(m["line"]), m["name"] or "") for m in matches]
 
 
 def _traceback(errors: str) -> tuple[str, Frames]:

@@ -11,7 +11,7 @@ from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.runs import Runs
 from accel_migrate.verify.training import compare_training, noise_floor
 
-_EXPECTED = frozenset({"dropout", "augmentation", "shuffle"})
+EXPECTED = frozenset({"dropout", "augmentation", "shuffle"})
 """Other random numbers for these are equal in distribution: the same experiment."""
 _TOLD_BY = ("loss", "gradient", "replicas")
 _ALWAYS = ("noise",)
@@ -45,7 +45,7 @@ def find_cause(runs: Runs, processes: int, result: Comparison) -> Cause:
 
 def is_expected(cause: Cause, records: Sequence[Record]) -> bool:
     """Whether the trainings are the same but for other random numbers; the processes must not all draw the same ones."""
-    allowed = _EXPECTED | ({"noise"} if draw_numbers_of_their_own(records) else set())
+    allowed = EXPECTED | ({"noise"} if draw_numbers_of_their_own(records) else set())
     return bool(cause.switched_off) and set(cause.switched_off) <= allowed
 
 

@@ -10,6 +10,7 @@ from accel_migrate.errors import UserError
 from accel_migrate.verify import output, own_batches
 from accel_migrate.verify.calls import compare_calls
 from accel_migrate.verify.checkpoints import compare_checkpoints
+from accel_migrate.verify.errors import hint
 from accel_migrate.verify.reasons import reasons
 from accel_migrate.verify.records import Record, global_losses
 from accel_migrate.verify.report import SAME, Comparison, Difference, Report
@@ -53,7 +54,8 @@ def verify(request: Request, warm: ForkingRunner, tell: Tell = lambda what: None
 def _original(runs: Runs) -> Traced:
     original = runs.original()
     if not original.run.succeeded:
-        raise UserError(f"the original does not run: {describe(original.run, runs.request.original_processes)}")
+        said = describe(original.run, runs.request.original_processes)
+        raise UserError(f"the original does not run: {said}{hint(said)}")
     return original
 
 

@@ -105,7 +105,7 @@ class ForkingRunner:
             hang_seconds=hang_seconds,
             out=str(out),
             reverse_batches=reverse_batches,
-            trace=None if trace is None else {**trace, "folder": str(folder), "temporary": str(temporary)},
+            trace=None if trace is None else {**trace, "folder": str(folder), "temporary": str(temporary), "home": str(job.folder)},
         )
         return Run(
             folder=folder,

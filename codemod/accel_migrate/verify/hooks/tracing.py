@@ -97,7 +97,7 @@ class Recorder:
 
 
 def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> None:
-    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "batches", "nudged", "loads", "inline", "folder", "temporary"}."""
+    """Seed, trace and switch off what `settings` name: {"steps", "seed", "cpu", "off", "batches", "nudged", "loads", "inline", "folder", "temporary", "home"}."""
     from accel_migrate.verify.hooks import (
         accelerators,
         batch_order,
@@ -131,7 +131,7 @@ def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> N
     first_input.trace(recorder)
     traced = steps.trace(recorder)
     accelerators.trace(recorder, traced, os.path.realpath(settings["folder"]))
-    written.trace(recorder, {settings["folder"]: "", settings["temporary"]: "temporary files"})
+    written.trace(recorder, {settings["folder"]: "", settings["temporary"]: "temporary files"}, settings["home"])
     atexit.register(recorder.end, "ended")
 
 
