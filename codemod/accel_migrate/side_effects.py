@@ -104,7 +104,7 @@ def _writes(facts: Facts, call: ast.Call) -> bool:
     name = facts.external.get(call, "")
     base, method = facts.methods.get(call, (frozenset(), ""))
     if name in {"os.makedirs"} or method == "mkdir" or (isinstance(call.func, ast.Attribute) and call.func.attr == "mkdir"):
-        return not any(k.arg == "exist_ok" for k in call.keywords)
+        return not any(k.arg == "exist_ok" and isinstance(k.value, ast.Constant) and k.value.value is True for k in call.keywords)
     if name in FILE_CALLS or name.startswith(TRACKERS) or name.removesuffix(".write") in catalog.PROGRESS_BARS - {name}:
         return True
     if method == "write" and any(facts.role(v) is Role.PROGRESS for v in base):

@@ -36,7 +36,7 @@ class Combining(ProcessControl):
         """`factory(*args, **kwargs)` for the global batch, and of it this process's rows; see `accel_runtime.draw`."""
         return draw_rows(self.world, self.tracker, factory, *args, **kwargs)
 
-    def shard_batch(self, batch: Any) -> Any:
+    def shard_batch(self, batch: Any, dim: int = 0) -> Any:
         """This process's rows of a batch that the script makes by itself, without a loader.
 
         Process 0's batch counts, so it need not be the same on all. Losses, means and draws of its rows are then those of
@@ -45,13 +45,15 @@ class Combining(ProcessControl):
         Args:
             batch: a tensor or array whose dimension 0 is the samples, a list with one entry for each sample, or a tuple or
                 dict of such.
+            dim: the dimension of the samples, for tensors with another one: the state that a recurrent layer starts from,
+                (layers, samples, features), is cut along dimension 1. It belongs to the batches, and is none itself.
 
         Raises:
             ValueError: there is nothing to cut in it.
         """
-        from .data.by_hand import shard_batch
+        from .data.by_hand import shard_batch, shard_state
 
-        return shard_batch(self.world, self.tracker, batch)
+        return shard_state(self.world, batch, dim) if dim else shard_batch(self.world, self.tracker, batch)
 
     def gather(self, tensor: Any) -> Any:
         """All processes' tensors, concatenated along dimension 0."""

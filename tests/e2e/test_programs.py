@@ -30,6 +30,7 @@
 | multitask | nested dict batches, losses from a method of the model, one function for both phases, logging set up at import |
 | partial_step | a step bound by `functools.partial`, summed up by a generator |
 | prefetched | no loader: the next batch fetched before the step of this one, a class that hands out batches, batches given to the model at once |
+| recurrent_state | the state of an LSTM made for whole batches, handed on from batch to batch, started anew for evaluation |
 | registry | packages, models and optimizers by name, loaders in a dict, a logger with handlers |
 | sample_lists | no loader: samples in lists, windows of a text, slices of the shuffled list |
 | segmentation | dict batches, evaluation in mid-epoch, Dice, a metric scheduler, BatchNorm |

@@ -103,3 +103,15 @@ ROWS = {
 def test_lists_hold_samples_and_tuples_fields(batch: Any, shares: list[int]) -> None:
     cuts = [cut_rows(batch, 0, 2, count_rows(batch) or 0), cut_rows(batch, 2, 3, count_rows(batch) or 0)]
     assert [count_rows(cut) for cut in cuts] == shares
+
+
+def test_a_state_is_cut_along_its_own_dimension() -> None:
+    def parts() -> Any:
+        from accel_runtime import Accelerator
+
+        accelerator = Accelerator(cpu=True, split_batches=True)
+        state = tuple(torch.arange(10.0).view(2, 5, 1) + k for k in range(2))
+        hidden, cell = accelerator.shard_batch(state, dim=1)
+        return hidden[:, :, 0].tolist(), tuple(cell.shape)
+
+    assert run_ranks(parts, 2) == [([[0, 1, 2], [5, 6, 7]], (2, 3, 1)), ([[3, 4], [8, 9]], (2, 2, 1))]

@@ -12,6 +12,7 @@ from accel_migrate.facts.classes import find_method, is_record
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.meters import only_computes
+from accel_migrate.facts.recurrent import note_start
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.stacks import Stacks
 from accel_migrate.facts.values import (
@@ -238,6 +239,8 @@ class Calls(Stacks):
             self.note_forward(target, node, args, frame)
             if self.stacked(target):
                 return self.run_stack(target, node, args)
+            if target.detail in catalog.RECURRENT:
+                note_start(self.evaluator, args)
             output = self.model_output(args, tensor=catalog.returns_tensor(target.detail))
             return self.recurrent_output(target, node, output) if target.detail in catalog.RECURRENT and output else output
         if target.role is Role.CRITERION:

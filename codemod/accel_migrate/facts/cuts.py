@@ -130,7 +130,7 @@ def stays_whole(facts: Facts) -> ast.expr | None:
     """Something a model is trained on that is not known to be cut, so that all processes would train on the same rows."""
     steps = [cut.loop or facts.function(place) for place, cut in facts.cuts.items()]
     for call in facts.blind_forwards:
-        if any(facts.inside(call, step) for step in steps) and not isinstance(facts.parents[call], ast.Expr):
+        if any(facts.inside(call, step) for step in steps) and not isinstance(facts.parents[call], ast.Expr) and call not in facts.states:
             return call
     uncut = uncut_input(facts)
     if uncut is not None:

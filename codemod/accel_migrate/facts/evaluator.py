@@ -18,6 +18,7 @@ from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.joins import limited
 from accel_migrate.facts.kept import Kept
 from accel_migrate.facts.members import Members
+from accel_migrate.facts.recurrent import started
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.sizes import Sizes
 from accel_migrate.facts.states import States
@@ -61,6 +62,7 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
         if values:
             values = limited(ops.without_grad(values) if self.machine.no_grad else values)
         values = self.cut_where_planned(node, values) if self.facts.cuts else values
+        values = started(self, node, values) if node in self.facts.states else values
         old = self.facts.values.get(node)
         if old is None:
             self.facts.values[node] = values

@@ -145,6 +145,10 @@ class Facts:
     """What a model is trained on beside batches made by hand, of which it is not known whether it is rows of them."""
     cuts: dict[Place, Cut] = field(default_factory=dict)
     """Expressions that make a batch by hand, and loops over such, of which each process is to keep its share."""
+    starts: set[ast.AST] = field(default_factory=set)
+    """Sites of values, the same on all processes, that a recurrent layer gets beside rows: the state that it starts from."""
+    states: set[ast.expr] = field(default_factory=set)
+    """Expressions that make such a state for a whole batch; each process keeps the part of its rows."""
     gathers: dict[ast.stmt, Gather] = field(default_factory=dict)
     optimized: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
     """Site of an optimizer -> sites of the models whose parameters it was given."""

@@ -14,6 +14,7 @@ from accel_migrate.facts.facts import Facts, Gather
 from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.looking import only_looked_at
 from accel_migrate.facts.machine import Machine
+from accel_migrate.facts.recurrent import plan_states
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.unshared import environment
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
@@ -34,6 +35,7 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     machine.run_to_fixpoint()
     if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
         cut_by_hand(machine)
+    cut_states(machine)
     whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
     facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
     machine.follow(facts.gathers)
@@ -60,10 +62,20 @@ def cut_by_hand(machine: ProjectMachine) -> None:
     facts.cuts = plan_cuts(machine)
     machine.forget()
     machine.run_to_fixpoint()
+    cut_states(machine)
     facts.unfollowed = stays_whole(facts)
     if not facts.cuts or facts.unfollowed is not None:
-        facts.cuts, machine.by_hand = {}, False
+        facts.cuts, facts.states, machine.by_hand = {}, set(), False
         facts.loops.clear()
+        machine.forget()
+        machine.run_to_fixpoint()
+
+
+def cut_states(machine: ProjectMachine) -> None:
+    """Looks for the states that recurrent layers start from, made for whole batches; from there on they are those of each process's rows."""
+    states = plan_states(machine.facts)
+    if not states <= machine.facts.states:
+        machine.facts.states |= states
         machine.forget()
         machine.run_to_fixpoint()
 

@@ -29,6 +29,8 @@ class States:
         """What `target = value` stores; local figures are made global where `target` carries them to later batches."""
         if not locals_of(values) or Spread.ROW in ops.spreads(values):
             return values
+        if all(v.spread is Spread.SHARD and v.axis == 1 and v.rank == 3 for v in locals_of(values)):
+            return values  # the state of a recurrent layer goes on with the rows of the next batch
         if not isinstance(target, Place) or not self._outlives(target, frame) or not self._reads(value, target, frame):
             return values
         if isinstance(target, ast.Attribute) and any(v.grad or v.spread is Spread.SHARD for v in locals_of(values)):

@@ -11,11 +11,14 @@ from accel_migrate.edits import Edit, Inner, InsertBefore
 ID = "shard-batch"
 TITLE = "Keep this process's rows of a batch made by hand"
 WHY = "every process makes the same batch; each keeps its share of the rows"
+STATE = "the recurrent state is made for the whole batch; each process keeps that of its rows"
 
 
 def apply(context: Context) -> Iterator[Edit]:
     if context.distributed:
         return  # each process makes its own batches
+    for made in context.facts.states if context.dialect.exact else ():
+        yield context.replace(ID, made, context.say("@accelerator@.shard_batch({x}, dim=1)", made), STATE, x=Inner(made))
     for place, cut in context.facts.cuts.items():
         if isinstance(place, ast.For):
             yield _in_body(context, place, cut.names)

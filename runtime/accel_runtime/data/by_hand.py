@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import collectives
 from ..batches import Share, Tracker
-from ..nested import children, leaves, rebuild
+from ..nested import children, leaves, map_tensors, rebuild
 from ..world import World
 
 _SOURCE = "shard_batch"
@@ -22,6 +22,15 @@ def shard_batch(world: World, tracker: Tracker, batch: Any) -> Any:
     share = Share.of(total, world.size, world.rank)
     _pass(tracker).deliver(share, part)
     return part
+
+
+def shard_state(world: World, state: Any, dim: int) -> Any:
+    """This process's part, along `dim`, of tensors that all processes have alike."""
+    sizes = {tensor.size(dim) for tensor in leaves(state) if tensor.ndim > dim}
+    if len(sizes) != 1:
+        raise ValueError(f"shard_batch(..., dim={dim}) got {type(state).__name__} with {sorted(sizes) or 'no'} samples: its tensors must have as many samples in that dimension")
+    share = Share.of(sizes.pop(), world.size, world.rank)
+    return map_tensors(lambda tensor: tensor.narrow(dim, share.start, share.stop - share.start).contiguous() if tensor.ndim > dim else tensor, state)
 
 
 def _on_the_host(world: World, batch: Any) -> tuple[int, Any]:

@@ -1,0 +1,35 @@
+"""Folders that a program makes: one process makes those that must not be there yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemod.memory import after, migrated
+
+TEXT = """\
+import os
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+{made}
+net = nn.Linear(4, 1)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=4):
+    loss = nn.functional.mse_loss(net(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+GUARDED = ["os.makedirs('runs')", "Path('runs').mkdir(parents=True, exist_ok=fresh)", "os.makedirs('runs', exist_ok=False)"]
+
+
+@pytest.mark.parametrize("made", GUARDED)
+def test_one_process_makes_a_folder_that_may_be_there_already(made: str) -> None:
+    assert f"is_main_process:\n    {made}\n" in after(migrated(TEXT.format(made=made)))
+
+
+def test_all_may_make_one_that_may_exist() -> None:
+    assert "\nos.makedirs('runs', exist_ok=True)\n" in after(migrated(TEXT.format(made="os.makedirs('runs', exist_ok=True)")))
