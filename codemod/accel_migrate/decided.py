@@ -23,7 +23,7 @@ from accel_migrate.selection import is_wanted
 Planner = Callable[[Facts], tuple[Context | None, Plan | None]]
 MOST_PLACES = 4
 
-COUPLED = {"batch-coupling", "local-figure", "mixed-reduction", "row-loops", "row-mixing"}
+COUPLED = {"batch-coupling", "local-figure", "mixed-reduction", "row-loops", "row-mixing", "summed-batches"}
 """Findings that a loss (or what it is made of) wants the rows of all processes."""
 
 

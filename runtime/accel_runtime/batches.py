@@ -186,6 +186,10 @@ class Tracker:
         """The share of the batch of which `value` is one of the tensors or lists, or a view, with one row per sample."""
         return next((batch.share for batch in reversed(self._live() + self._held()) if batch.holds(value)), None)
 
+    def delivered(self) -> list[Delivered]:
+        """The batches that values may be computed from: of the passes in progress, and kept ones."""
+        return self._live() + self._held()
+
     def remember_backward(self, loss: torch.Tensor, counted: Any) -> None:
         """Keep the share or weight of `loss` for later questions, whatever is fetched or evaluated in between."""
         self._remembered.put(loss, counted)

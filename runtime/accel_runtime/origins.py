@@ -19,7 +19,7 @@ from .passes import Delivered
 
 def origins(value: torch.Tensor | None, batches: list[Delivered]) -> list[Delivered]:
     """Those of `batches` that `value` was computed from, as far as its graph keeps them."""
-    return [] if value is None else _owners(_tensors_behind(value), batches)
+    return [] if value is None else owners(tensors_behind(value), batches)
 
 
 def called_with(batches: list[Delivered]) -> list[Delivered]:
@@ -29,7 +29,7 @@ def called_with(batches: list[Delivered]) -> list[Delivered]:
         names = frame.f_code.co_varnames[: _arguments(frame.f_code)]
         if names and isinstance(frame.f_locals.get(names[0]), nn.Module):
             handed = [leaf for name in names[1:] for leaf in leaves(frame.f_locals.get(name))]
-            found = _owners((tensor for leaf in handed for tensor in _tensors_behind(leaf)), batches)
+            found = owners((tensor for leaf in handed for tensor in tensors_behind(leaf)), batches)
             if found:
                 return found
         frame = frame.f_back
@@ -47,7 +47,7 @@ def hints_at(value: torch.Tensor, batch: Delivered, known: list[Delivered]) -> b
     explained = {storage for other in [*known, batch] for storage in other.storages}
     return any(
         tensor.ndim > 1 and tensor.shape[0] == rows and _is_data(tensor) and tensor.untyped_storage()._cdata not in explained
-        for tensor in _tensors_behind(value)
+        for tensor in tensors_behind(value)
         if _has_storage(tensor)
     )
 
@@ -58,7 +58,7 @@ def _is_data(tensor: torch.Tensor) -> bool:
     return not (tensor.requires_grad or source.requires_grad or isinstance(source, nn.Parameter))
 
 
-def _owners(tensors: Iterable[torch.Tensor], batches: list[Delivered]) -> list[Delivered]:
+def owners(tensors: Iterable[torch.Tensor], batches: list[Delivered]) -> list[Delivered]:
     seen = {tensor.untyped_storage()._cdata for tensor in tensors if _has_storage(tensor)}
     return [batch for batch in batches if not seen.isdisjoint(batch.storages)]
 
@@ -72,8 +72,8 @@ def _arguments(code: Any) -> int:
     return code.co_argcount + code.co_kwonlyargcount + varargs + keywords
 
 
-def _tensors_behind(value: torch.Tensor) -> Iterator[torch.Tensor]:
-    """`value` and every tensor which its autograd graph saved for the backward."""
+def tensors_behind(value: torch.Tensor, border: type | None = None) -> Iterator[Any]:
+    """`value` and every tensor which its autograd graph saved for the backward; None in place of a node of the type `border` and what is behind it."""
     yield value
     pending, visited = [value.grad_fn], set()
     while pending:
@@ -81,6 +81,9 @@ def _tensors_behind(value: torch.Tensor) -> Iterator[torch.Tensor]:
         if node is None or node in visited:
             continue
         visited.add(node)
+        if border is not None and isinstance(node, border):
+            yield None
+            continue
         pending.extend(following for following, _ in node.next_functions)
         yield from _saved_tensors(node)
 

@@ -12,10 +12,15 @@ from torch import nn
 from . import global_values
 from .kwargs import AutocastKwargs
 from .preparing import Preparing
+from .whole_batch import is_whole
 
 
 class Training(Preparing):
     """What `Accelerator` does between the forward pass and the step."""
+
+    gathers_with_grad = False
+    backward_scale: float | None = None
+    """What the mean whose backward is running counts on this process."""
 
     def backward(
         self, loss: torch.Tensor, reduction: str = "mean", weight: Any = None, sync: bool = True, **kwargs: Any
@@ -42,10 +47,14 @@ class Training(Preparing):
             kwargs["gradient"] = _seed(loss, kwargs.get("gradient"), factor, divisor)
         if self.precision.scaling is not None:
             loss = self.precision.scaling.scale(loss)
-        if factor == 0.0:
-            self._backward_at_zero(loss, kwargs)
-        else:
-            loss.backward(**kwargs)
+        self.backward_scale = factor if reduction == "mean" else None
+        try:
+            if factor == 0.0:
+                self._backward_at_zero(loss, kwargs)
+            else:
+                loss.backward(**kwargs)
+        finally:
+            self.backward_scale = None
         self.accumulation.note_backward()
         if self.accumulation.rescale != 1.0:
             self._rescale_gradients(self.accumulation.rescale)
@@ -55,6 +64,8 @@ class Training(Preparing):
     def _factor(self, loss: torch.Tensor, reduction: str, weight: Any) -> float:
         if reduction == "sum":
             return 0.0 if self.tracker.borrowed(loss) else float(self.world.size)
+        if self.gathers_with_grad and weight is None and is_whole(loss, self.tracker.delivered()):
+            return 1.0
         counted = global_values.scale_of(self.world, self.tracker, loss, weight)
         if counted is None:
             return 1.0

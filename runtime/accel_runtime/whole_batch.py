@@ -3,7 +3,8 @@
 Every process computes the same loss from the gathered rows, and its gradient goes back through its own rows only. With
 `loss_p` the loss that process p of N computes and `s_p` its share of the batch, `backward` averages `N s_p` times the
 gradients, so a gathered row passes on `1 / s_p` times its own: what is averaged is then the gradient of the one loss, and
-terms that depend on parameters alone (weight penalties) count once.
+terms that depend on parameters alone (weight penalties) count once. A loss that is computed from gathered rows alone, be it
+those of several batches, counts the same on every process.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import torch
 from . import collectives
 from .global_values import no_rows
 from .nested import find_batch_size, leaves, map_tensors
+from .origins import owners, tensors_behind
 
 if TYPE_CHECKING:
     from .accelerator import Accelerator
+    from .passes import Delivered
 
 
 def gather_with_grad(accelerator: Accelerator, data: Any) -> Any:
@@ -40,21 +43,29 @@ def _with_grad(accelerator: Accelerator, own: torch.Tensor, whole: torch.Tensor,
     if not own.requires_grad or not torch.is_grad_enabled():
         return whole
     share = accelerator.tracker.share_of(own)
-    scale = 1.0 if share is None else share.scale
-    return _Whole.apply(own, whole, start, stop, accelerator.num_processes / scale if scale else 0.0)  # type: ignore[no-any-return]
+    accelerator.gathers_with_grad = True
+    return _Whole.apply(own, whole, start, stop, accelerator, 1.0 if share is None else share.scale)  # type: ignore[no-any-return]
+
+
+def is_whole(loss: torch.Tensor, batches: list[Delivered]) -> bool:
+    """Whether no gradient of `loss` reaches rows of `batches`, or those of other processes, but through gathered rows."""
+    tensors = list(tensors_behind(loss, _Whole._backward_cls))
+    return any(tensor is None for tensor in tensors) and not owners((t for t in tensors if t is not None), batches)
 
 
 class _Whole(torch.autograd.Function):
     """Rows `start:stop` of the whole are this process's own; their gradient goes back to them, `factor` times."""
 
     @staticmethod
-    def forward(ctx: Any, own: torch.Tensor, whole: torch.Tensor, start: int, stop: int, factor: float) -> torch.Tensor:
-        ctx.own, ctx.place, ctx.factor = own.shape, slice(start, stop), factor
+    def forward(ctx: Any, own: torch.Tensor, whole: torch.Tensor, start: int, stop: int, accelerator: Accelerator, scale: float) -> torch.Tensor:
+        ctx.own, ctx.place, ctx.accelerator, ctx.scale = own.shape, slice(start, stop), accelerator, scale
         return whole.view_as(whole)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
-        mine = gradient[ctx.place]
-        if ctx.factor == 0.0 or mine.shape != ctx.own:  # a borrowed row, or samples that repeat others
-            return torch.cat([mine * ctx.factor, gradient.new_zeros(ctx.own[0] - mine.shape[0], *ctx.own[1:])]), None, None, None, None
-        return mine * ctx.factor, None, None, None, None
+        mine, running = gradient[ctx.place], ctx.accelerator.backward_scale
+        scale = ctx.scale if running is None else running
+        factor = ctx.accelerator.num_processes / scale if scale else 0.0
+        if factor == 0.0 or mine.shape != ctx.own:  # a borrowed row, or samples that repeat others
+            return torch.cat([mine * factor, gradient.new_zeros(ctx.own[0] - mine.shape[0], *ctx.own[1:])]), None, None, None, None, None
+        return mine * factor, None, None, None, None, None

@@ -3,6 +3,7 @@
 | program | what it is about |
 | --- | --- |
 | adversarial | gradients with respect to inputs, by sign and by size, a gradient given for each row |
+| augmented | samples augmented as they are read, blocks as classes of sequences and lists, rows repeated by hand |
 | autoencoder | `use_gpu` branches and conditional moves, `Variable`, the last batch's loss and pictures after the loop |
 | by_index | no loader: batches by a permutation in a trainer class, slices for evaluation, BatchNorm |
 | callbacks | a base trainer, callbacks that print, keep and save, loss and metrics from one method |
@@ -37,6 +38,7 @@
 | settings_file | loader, model, optimizer and scheduler made by one function, by names in a file; a class method; metrics by name |
 | single_rows | single rows and elements of batch and output, printed |
 | step_tuples | a step that returns loss and number of rows, collected by `zip(*[...])`, a metric scheduler, early stopping |
+| summed_batches | one backward pass from the losses of several batches, in a list or a sum |
 | time_budget | a loop that ends by the clock or by a signal, a log every so many seconds |
 | trainer_fit | a trainer that takes model, optimizer and loaders from outside, its best checkpoint loaded again |
 | transfer_learning | loaders in a dict, phases in one loop, a frozen backbone, the best weights |

@@ -48,3 +48,26 @@ def test_any_loss_of_the_whole_batch(criterion, n):
         return {"losses": losses, "weights": weights(model)}
 
     assert_same_training(program, n, tolerance=1e-4)  # BatchNorm amplifies rounding
+
+
+@pytest.mark.parametrize("n", NS)
+def test_one_loss_of_several_whole_batches(n):
+    def program(trainer):
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer, loader = trainer.prepare(model, optimizer, DataLoader(data(21), 8, shuffle=True))
+        gather = getattr(trainer, "gather_with_grad", lambda rows: rows)
+        losses = []
+        for _ in range(3):
+            parts = []
+            for x, y in loader:
+                out, y = gather((model(x), y))
+                parts.append(torch.nn.functional.mse_loss(out, y))
+            optimizer.zero_grad()
+            loss = torch.stack(parts).mean() + 0.01 * sum(p.square().sum() for p in model.parameters())
+            trainer.backward(loss)
+            optimizer.step()
+            losses.append(loss.item())
+        return {"losses": losses, "weights": weights(model)}
+
+    assert_same_training(program, n)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from accel_migrate.facts.values import Local
+from accel_migrate.facts.values import Local, Spread
 
 ANYWHERE = -1
 """The axis of rows that a reshape has spread, or of values that disagree."""
@@ -16,6 +16,8 @@ ROWS = "rows"
 """Stands for the number of rows among the arguments of a shape operation."""
 AFTER = {"norm": 1, "renorm": 1, "topk": 1, "kthvalue": 1, "quantile": 1, "nanquantile": 1, "roll": 1}
 """Arguments that stand before the dimension."""
+REPEATING = {"expand", "new_empty", "new_full", "new_ones", "new_zeros", "repeat", "repeat_interleave", "tile"}
+"""They make as many rows as one of their arguments says."""
 SHAPING = {"flatten", "mT", "permute", "ravel", "reshape", "squeeze", "swapaxes", "swapdims", "t", "T", "transpose", "unsqueeze", "view"}
 
 
@@ -68,6 +70,12 @@ def shaped(name: str, rows: Local, numbers: Sequence[object]) -> Local:
     if name in {"flatten", "ravel"} and not numbers:
         return replace(rows, axis=0 if rows.axis == 0 else ANYWHERE, rank=1)
     return replace(rows, rank=None)
+
+
+def repeated(name: str, numbers: Sequence[object]) -> Local:
+    """The rows that `name` makes of a tensor without any, by the arguments `numbers`."""
+    axis = numbers.index(ROWS) if ROWS in numbers and name != "repeat_interleave" else 0
+    return Local(Spread.SHARD, axis=axis, rank=len(numbers) if axis else None)
 
 
 def _swapped(rows: Local, first: object, second: object) -> Local:

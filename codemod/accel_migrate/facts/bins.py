@@ -26,7 +26,11 @@ class Bins:
 
     def counted(self, last: str, node: ast.Call, rows: ast.expr, base: Values, args: Arguments, position: int, frame: Frame) -> Values | None:
         """What the counter `last` makes of `rows`; its options stand from `position` on. None: it is no counter of rows."""
-        if last not in COUNTERS or Spread.SHARD not in ops.spreads(base):
+        if Spread.SHARD not in ops.spreads(base):
+            return None
+        if last == "unique" and args.literal(99, "return_counts") and not args.literal(99, "return_inverse"):
+            return self._made_global(rows, base, frame)
+        if last not in COUNTERS:
             return None
         if self._cuts_rows(node):
             return ops.without_grad(ops.local(Spread.SUM, base))

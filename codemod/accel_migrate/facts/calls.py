@@ -362,7 +362,8 @@ class Calls(Stacks):
         else:
             old.values |= base
             old.with_loader |= with_loader
-        for loop in self.machine.loader_loops:
+        taken = {place for v in locals_of(base) if v.grad for place in v.taken}
+        for loop in [*self.machine.loader_loops, *(self.facts.loops[place] for place in taken if place in self.facts.loops)]:
             loop.trains = True
         return UNKNOWN
 

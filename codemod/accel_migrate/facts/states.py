@@ -35,6 +35,8 @@ class States:
             return values
         if isinstance(target, ast.Attribute) and any(v.grad or v.spread is Spread.SHARD for v in locals_of(values)):
             return values
+        if any(v.grad for v in locals_of(values)) and not self.is_cut(value) and self._reaches_backward(target):
+            return values  # `loss = loss + criterion(...)`: the backward pass starts from all batches
         if Spread.SHARD in ops.spreads(values) and _detached(value) == self.facts.text(target):
             return values  # `state = state.detach()`: rows that go on with those of the next batch
         self.convert_leaves(value, frame)

@@ -49,6 +49,8 @@ class Tensors:
                 self.evaluator.global_bound(bound, frame)  # what it is compared with is as wide as the whole batch
         if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "randperm", "tensor"}:
             return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
+        if last in axes.REPEATING and not locals_of(first) and shaped:
+            return frozenset({axes.repeated(last, self._literals(args.nodes[1:]))})
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
             one_for_each_row = bool(args.positional) and Spread.SHARD in ops.spreads(args.positional[0])
             return _strongest(inputs) if last != "stack" or one_for_each_row else self._stacked(_strongest(inputs), args)
@@ -108,6 +110,8 @@ class Tensors:
         if counts is not None:
             return counts
         inputs = [self.evaluator._deep(v) for v in args.all()]
+        if name in axes.REPEATING and not locals_of(base) and any(Spread.COUNT in ops.spreads(v) for v in inputs):
+            return frozenset({axes.repeated(name, self._literals(args.nodes))})
         return self.transformed(name, base, inputs, args, 0, func.value)
 
     def transformed(self, name: str, base: Values, others: list[Values], args: Arguments, position: int, rows: ast.expr) -> Values:

@@ -104,7 +104,7 @@ def _always_before(facts: Facts, statement: ast.stmt, backward: ast.Call, around
     for ancestor in facts.ancestors(statement):
         if ancestor is around:
             return True
-        if not isinstance(ancestor, ast.With) and not facts.inside(backward, ancestor):
+        if not isinstance(ancestor, ast.With) and ancestor not in facts.loops and not facts.inside(backward, ancestor):
             return False
     return True
 

@@ -112,13 +112,16 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
 
 
 def _is_logged(context: Context, conversion: Conversion) -> bool:
-    """Whether a number goes into an attribute of the model: `self.norms.append(x.norm().item())`, `self.last = entropy.item()`."""
+    """Whether a number goes into an attribute of the model, or a variable that its rows meet again.
+
+    `self.norms.append(x.norm().item())`, `self.last = entropy.item()`, `scale = x.abs().max().item()`.
+    """
     node: ast.AST = conversion.value
     parent = context.facts.parents[node]
     while isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Call) and (parent.func is node or not isinstance(parent.func, ast.Attribute))):
         node, parent = parent, context.facts.parents[parent]
-    if conversion.how == "item" and isinstance(parent, ast.Assign):
-        return all(isinstance(target, ast.Attribute) for target in parent.targets)
+    if conversion.how == "item" and isinstance(parent, ast.Assign | ast.AugAssign):
+        return all(isinstance(target, ast.Attribute | ast.Name) for target in (parent.targets if isinstance(parent, ast.Assign) else [parent.target]))
     kept = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "append"
     return kept and isinstance(parent.func.value, ast.Attribute) and not any(v.grad and conversion.how != "item" for v in context.locals(conversion.value))  # type: ignore[attr-defined]
 

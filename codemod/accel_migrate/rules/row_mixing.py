@@ -54,6 +54,8 @@ def _problem(context: Context, node: ast.AST) -> str | None:
     local = next((v for v in context.locals(rows) if v.spread is Spread.SHARD), None) if rows is not None else None
     if rows is None or local is None or any(v.reduced is rows for c in context.facts.conversions.values() for v in context.locals(c.value)):
         return None
+    if last == "one_hot" and not rest and not any(k.arg == "num_classes" for k in node.keywords):
+        return "is as wide as the largest class in this process's slice"
     dims = _dims(node, rest, last)
     if last in DEFAULT_ROWS and axes.covers(local, [dims if dims is not None else 0]):
         return "cuts this process's slice"
