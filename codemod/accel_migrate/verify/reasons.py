@@ -38,17 +38,19 @@ def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | No
         return [*found, *reasons_of_errors(got.run, len(got.records)), *odd_one(got.run, len(got.records))]
     found += [*_from_processes(got, result), *_from_steps(original, got, kinds, plain)]
     if cause is not None and cause.switched_off:
-        found += [_caused_by(name, original.records[0], got.records, result) for name in sorted(cause.switched_off, key=EXPECTED.__contains__)]
+        found += [_caused_by(name, original, got.records, result) for name in sorted(cause.switched_off, key=EXPECTED.__contains__)]
     else:
         found += _from_gradients(original.records[0], got.records, result)
     found += _from_output(original.records[0], got.records, result, kinds)
     return list(dict.fromkeys(found))
 
 
-def _caused_by(name: str, original: Record, records: Sequence[Record], result: Comparison) -> str:
+def _caused_by(name: str, original: Traced, records: Sequence[Record], result: Comparison) -> str:
     if name == "denominators":
         step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=1)
-        return _unequal_parts(original, records, step) or _CAUSES[name]
+        return _unequal_parts(original.records[0], records, step) or _CAUSES[name]
+    if name == "batchnorm" and len(original.run.exit_codes) > 1:
+        return f"{_CAUSES[name]}, in one of the two"
     if name != "noise":
         return _CAUSES[name]
     if draw_numbers_of_their_own(records):

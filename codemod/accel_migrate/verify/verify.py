@@ -13,7 +13,7 @@ from accel_migrate.verify.checkpoints import compare_checkpoints
 from accel_migrate.verify.errors import hint
 from accel_migrate.verify.reasons import reasons
 from accel_migrate.verify.records import Record, global_losses
-from accel_migrate.verify.report import SAME, Comparison, Difference, Report
+from accel_migrate.verify.report import DIFFERENT, SAME, Comparison, Difference, Report
 from accel_migrate.verify.runs import Request, Runs, Tell, Traced
 from accel_migrate.verify.samples import compare_samples
 from accel_migrate.verify.stacks import describe
@@ -41,14 +41,26 @@ def verify(request: Request, warm: ForkingRunner, tell: Tell = lambda what: None
     original = _original(runs)
     report.losses["original"] = [step.loss for step in original.records[0].steps]
     for processes in request.processes:
-        these = runs.with_original_on(processes) if request.original.distributed else runs
-        _original(these)
-        comparison = _explained(these, processes)
+        comparison = _against_several(runs, processes) if request.original.distributed else _explained(runs, processes)
         report.losses[str(processes)] = global_losses(runs.migrated(processes).records)
         report.comparisons.append(comparison)
     report.seconds = time.monotonic() - started
     _check(original, report)
     return report
+
+
+def _against_several(runs: Runs, processes: int) -> Comparison:
+    """With an original that trains on several itself: as it does on so many, or else as it does on one."""
+    these, one = runs.with_original_on(processes), runs.with_original_on(1)
+    _original(these)
+    result = _explained(these, processes)
+    if processes == 1 or result.verdict != DIFFERENT or not one.original().run.succeeded:
+        return result
+    other = _explained(one, processes)
+    if other.verdict == DIFFERENT:
+        return result
+    why = f": {result.reasons[0]}" if result.reasons else ""
+    return replace(other, unverified=[*other.unverified, f"the original on {processes} processes, which is not the same training as on one{why}"])
 
 
 def _original(runs: Runs) -> Traced:
@@ -85,7 +97,7 @@ def _examined(runs: Runs, processes: int, plain: Record | None = None) -> Compar
         return result
     cause = find_cause(runs, processes, result) if _may_be_chance(result) else None
     result.reasons = reasons(runs.original(), runs.migrated(processes), result, cause, plain)
-    if cause is None or not is_expected(cause, runs.migrated(processes).records):
+    if cause is None or not is_expected(cause, runs.migrated(processes).records, runs.request.original_processes > 1):
         return result
     return _rest(runs, processes, result, cause)
 

@@ -42,21 +42,26 @@ def _error(taker: Any, saved: Any) -> str:
 
 
 def _model_for(saved: Mapping[Any, Any]) -> Any:
-    """The trained model, without the wrapper of its processes, that has most of these keys, or tensors of the same shapes."""
+    """The trained model, without the wrapper of its processes, that has most of these tensors, by key and shape, else by key, else by shape."""
     import torch
 
     if not saved or not all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in saved.items()):
         return None
-    keys = {_bare(key) for key in saved}
-    common = [(len(keys & {_bare(key) for key in model.state_dict()}), model) for model in map(_unwrapped, state.models())]
-    if any(number for number, _ in common):
-        return max(common, key=lambda pair: pair[0])[1]
-    shapes = _shapes(saved)
-    return next((model for _, model in common if _shapes(model.state_dict()) == shapes), None)
+    models = [_unwrapped(model) for model in state.models()]
+    keys, named = {_bare(key) for key in saved}, {(_bare(key), value.shape) for key, value in saved.items()}
+    common = [(len(named & _named(model)), len(keys & {key for key, _ in _named(model)}), place) for place, model in enumerate(models)]
+    best = max(common, default=(0, 0, 0))
+    if best[1]:
+        return models[best[2]]
+    return next((model for model in models if _shapes(model.state_dict()) == _shapes(saved)), None)
+
+
+def _named(model: Any) -> set[tuple[str, Any]]:
+    return {(_bare(key), value.shape) for key, value in model.state_dict().items() if hasattr(value, "shape")}
 
 
 def _shapes(values: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    return sorted(tuple(value.shape) for value in values.values())
+    return sorted(tuple(value.shape) for value in values.values() if hasattr(value, "shape"))
 
 
 def _optimizer_for(saved: Mapping[Any, Any]) -> Any:
