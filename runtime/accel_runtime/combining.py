@@ -59,13 +59,20 @@ class Combining(ProcessControl):
         """All processes' tensors, concatenated along dimension 0."""
         return collectives.gather(self.world, tensor)
 
-    def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False) -> Any:
-        """The results for the global batch: its rows in the original order, each once."""
+    def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False, in_blocks: bool = False) -> Any:
+        """The results for the global batch: its rows in the original order, each once.
+
+        `in_blocks` says that the rows are several batches one after another, as `torch.cat([first, second])` makes them.
+        """
         from .metrics import gather_for_metrics
 
+        if in_blocks:
+            from .whole_batch import by_blocks
+
+            return by_blocks(self, input_data, lambda parts: gather_for_metrics(self, parts, False))
         return gather_for_metrics(self, input_data, use_gather_object)
 
-    def gather_with_grad(self, data: Any) -> Any:
+    def gather_with_grad(self, data: Any, in_blocks: bool = False) -> Any:
         """The rows of the global batch in the original order, each once, with gradients: for losses that look at all of them.
 
         Every process computes the same loss from them; `backward(loss)`, without reduction or weight, then averages to its
@@ -73,13 +80,14 @@ class Combining(ProcessControl):
 
         Args:
             data: tensors `[rows, ...]` computed from this process's part of the batch, or a container of such.
+            in_blocks: the rows are several batches one after another, as `torch.cat([first, second])` makes them.
 
         Raises:
-            ValueError: a tensor has no dimensions.
+            ValueError: a tensor has no dimensions; with `in_blocks`, its rows are not several times those of the batch.
         """
         from .whole_batch import gather_with_grad
 
-        return gather_with_grad(self, data)
+        return gather_with_grad(self, data, in_blocks)
 
     def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
         """Sum or mean over processes."""

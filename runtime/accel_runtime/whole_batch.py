@@ -9,6 +9,7 @@ those of several batches, counts the same on every process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from .passes import Delivered
 
 
-def gather_with_grad(accelerator: Accelerator, data: Any) -> Any:
+def gather_with_grad(accelerator: Accelerator, data: Any, in_blocks: bool = False) -> Any:
     """`data` of this process's rows -> that of the global batch; see `Accelerator.gather_with_grad`."""
+    if in_blocks:
+        return by_blocks(accelerator, data, lambda parts: gather_with_grad(accelerator, parts))
     if any(not tensor.ndim for tensor in leaves(data)):
         raise ValueError("gather_with_grad was given a number: it gathers tensors with one row per sample; see global_mean for means")
     if accelerator.num_processes == 1:
@@ -37,6 +40,25 @@ def gather_with_grad(accelerator: Accelerator, data: Any) -> Any:
     places = iter([(min(start, real), min(stop, real)) for start, stop in spans] if real > 0 else spans)
     owns = iter(leaves(data))
     return map_tensors(lambda rows: _with_grad(accelerator, next(owns), rows[:real] if real > 0 else rows, *next(places)), whole)
+
+
+def by_blocks(accelerator: Accelerator, data: Any, gather: Callable[[Any], Any]) -> Any:
+    """`data` gathered block by block, where its rows are several batches one after another.
+
+    Raises:
+        ValueError: its rows are no multiple of those that this process has of the batch, or the batch is not known.
+    """
+    if accelerator.num_processes == 1:
+        return data
+    return map_tensors(lambda rows: torch.cat(gather(_blocks(accelerator, rows))), data)
+
+
+def _blocks(accelerator: Accelerator, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    share = accelerator.tracker.latest(rows) if accelerator.exact else None
+    if share is None or len(rows) % share.local:
+        known = "no batch of a loader with split_batches=True is in use" if share is None else f"this process has {share.local} samples of the batch"
+        raise ValueError(f"in_blocks was given {len(rows)} rows, and {known}: give it tensors that have the whole batch one or more times, one after another")
+    return rows.split(share.local)
 
 
 def _with_grad(accelerator: Accelerator, own: torch.Tensor, whole: torch.Tensor, start: int, stop: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from .training import assert_same_training, data, mlp, weights
+from .training import accelerated, assert_same_training, data, mlp, weights
 
 NS = [1, 2, 3, 4]
 
@@ -71,3 +71,37 @@ def test_one_loss_of_several_whole_batches(n):
         return {"losses": losses, "weights": weights(model)}
 
     assert_same_training(program, n)
+
+
+@pytest.mark.parametrize("n", NS)
+def test_two_views_one_after_another_keep_their_order(n):
+    def program(trainer):
+        model = mlp(out=3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        model, optimizer, loader = trainer.prepare(model, optimizer, DataLoader(data(13), 4, shuffle=True))
+        losses = []
+        for x, _ in (batch for _ in range(2) for batch in loader):
+            optimizer.zero_grad()
+            z = F.normalize(trainer.gather_with_grad(model(torch.cat([x, x + 0.1])), in_blocks=True), dim=1)
+            half = trainer.global_len(x)
+            loss = F.cross_entropy(z @ z.T, (torch.arange(2 * half) + half) % (2 * half))
+            trainer.backward(loss)
+            optimizer.step()
+            with torch.no_grad():
+                ahead = trainer.gather_for_metrics(torch.cat([x, -x]), in_blocks=True)
+            losses.append(loss.item() + float(ahead[0].sum() - ahead[-1].sum()))
+        return {"losses": losses, "weights": weights(model)}
+
+    assert_same_training(program, n, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"split_batches": False}])
+def test_rows_that_are_no_blocks_of_the_batch_are_named(settings):
+    def program(trainer):
+        loader = trainer.prepare(DataLoader(data(12), 4))
+        with pytest.raises(ValueError, match="in_blocks was given 3 rows"):
+            for x, _ in loader:
+                trainer.gather_for_metrics(torch.cat([x, x])[:3], in_blocks=True)
+        return {}
+
+    accelerated(program, 2, **settings)

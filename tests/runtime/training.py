@@ -48,10 +48,10 @@ class Plain:
     def shard_batch(self, batch: Any) -> Any:
         return batch
 
-    def gather_for_metrics(self, data: Any) -> Any:
+    def gather_for_metrics(self, data: Any, in_blocks: bool = False) -> Any:
         return data
 
-    def gather_with_grad(self, data: Any) -> Any:
+    def gather_with_grad(self, data: Any, in_blocks: bool = False) -> Any:
         return data
 
     def clip_grad_norm_(self, parameters: Any, max_norm: float) -> torch.Tensor:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
+from dataclasses import replace
 
+from accel_migrate.facts.blocks import RAGGED
 from accel_migrate.facts.facts import Facts, Gather, Loop
 from accel_migrate.facts.operations import spreads
 from accel_migrate.facts.scopes import Scope
@@ -18,6 +20,10 @@ from accel_migrate.facts.values import Spread, locals_of
 
 Position = tuple[int, int]
 Around = ast.For | ast.While | ast.FunctionDef
+SHAPING = {
+    "view", "reshape", "expand", "repeat", "split", "chunk", "narrow", "unflatten", "arange", "zeros", "ones", "full", "eye", "empty", "range", "randperm",
+}  # fmt: skip
+"""Functions by which a number shapes or cuts tensors."""
 
 
 def plan_gathers(facts: Facts) -> dict[ast.stmt, Gather]:
@@ -53,8 +59,43 @@ def gather_after(facts: Facts, scope: Scope, node: Around, calls: list[ast.Call]
         paths = _paths(facts, node, statement, end(statement))
         if not shards and not any(_root(path) in {t.id for t in targets} for path in paths):
             return None
-        return Gather(statement, scope, tuple(names), paths) if names or paths else None
+        return _checked(facts, node, Gather(statement, scope, tuple(names), paths), inside) if names or paths else None
     return _hoist(facts, scope, node, statement, [c for c in calls if facts.statement(c) is statement], inside)
+
+
+def _checked(facts: Facts, node: Around, gather: Gather, loss: bool) -> Gather | None:
+    """`gather` with what it must know of blocks and sizes; None where rows would not be put together in the order of the batch."""
+    after = start(gather.statement) if gather.hoisted else end(gather.statement)
+    read = [n for n in _reads(facts, node, after, {id(n) for call in gather.hoisted for n in ast.walk(call)}) if isinstance(n, ast.Name | ast.Subscript | ast.Attribute)]
+    kept = {name: [v for n in read if ast.unparse(n) == name for v in locals_of(facts.of(n)) if v.spread is Spread.SHARD] for name in (*gather.names, *gather.paths)}
+    kept |= {ast.unparse(call): [v for v in locals_of(facts.of(call)) if v.spread is Spread.SHARD] for call in gather.hoisted}
+    every = [v for found in kept.values() for v in found]
+    if any(v.axis != 0 or v.blocks == RAGGED for v in every) or any(v.blocks for name, found in kept.items() if name not in gather.names for v in found):
+        return None
+    return replace(gather, blocks=frozenset(n for n in gather.names if any(v.blocks for v in kept[n])), sizes=_sizes(facts, node, read, after, loss))
+
+
+def _sizes(facts: Facts, node: Around, read: list[ast.expr], after: Position, loss: bool) -> tuple[str, ...]:
+    """Variables bound before `after` to the number of local rows, by which the code that follows shapes or cuts tensors."""
+    found: dict[str, None] = {}
+    for name in read:
+        if isinstance(name, ast.Name) and spreads(facts.of(name)) == {Spread.COUNT} and (loss or _shapes(facts, name)):
+            bound = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name.id and isinstance(n.ctx, ast.Store)]
+            if bound and all(start(n) < after for n in bound):
+                found[name.id] = None
+    return tuple(found)
+
+
+def _shapes(facts: Facts, name: ast.Name) -> bool:
+    """Whether a number is a bound of a slice, or an argument of a function that shapes or cuts a tensor."""
+    for parent in facts.ancestors(name):
+        if isinstance(parent, ast.Slice):
+            return True
+        if isinstance(parent, ast.Call):
+            return ast.unparse(parent.func).rpartition(".")[2] in SHAPING
+        if isinstance(parent, ast.stmt):
+            break
+    return False
 
 
 def _holds_rows(facts: Facts, statement: ast.stmt) -> bool:
@@ -107,7 +148,7 @@ def _hoist(facts: Facts, scope: Scope, node: Around, statement: ast.stmt, calls:
     inputs = {id(n) for call in outermost for n in ast.walk(call)}
     live = _live(facts, node, statement, after=start(statement), without=inputs, sizes=sizes)
     paths = _paths(facts, node, statement, start(statement), inputs)
-    return Gather(statement, scope, tuple(_ordered([], live)), paths, hoisted)
+    return _checked(facts, node, Gather(statement, scope, tuple(_ordered([], live)), paths, hoisted), sizes)
 
 
 def _fresh(base: str, taken: set[str]) -> str:

@@ -85,6 +85,10 @@ class Gather:
     """Forward calls nested in the statement -> the new variable that replaces them; then the gather goes above."""
     cut: bool = True
     """Whether the loader hands out slices by then; otherwise everything is whole as it is."""
+    blocks: frozenset[str] = frozenset()
+    """Those of `names` whose rows are several blocks of the batch one after another."""
+    sizes: tuple[str, ...] = ()
+    """Variables that hold the number of this process's rows, and are that of the global batch from there on."""
     backward: ast.Call | None = None
     """The backward pass of the loss that is computed from the gathered rows; then they keep their gradients."""
 

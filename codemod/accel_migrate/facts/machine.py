@@ -207,7 +207,7 @@ class Machine:
         return method
 
     def apply_gather(self, gather: Gather, frame: Frame) -> None:
-        for name in gather.names:
+        for name in (*gather.names, *gather.sizes):
             frame.env[name] = UNKNOWN
         frame.gathered |= frozenset(gather.paths)
 

@@ -39,7 +39,9 @@ def _layout(found: list[Local]) -> dict[str, object]:
     rows = [v for v in found if v.spread is S.SHARD]
     places = {v.axis for v in rows}
     ranks = {v.rank for v in rows}
-    return {"axis": places.pop() if len(places) == 1 else 0, "rank": ranks.pop() if len(ranks) == 1 else None, "per_row": any(v.per_row for v in rows)}
+    kinds = [v.blocks for v in rows]
+    blocks = next((kind for kind in ("ragged", "equal") if kind in kinds), "")
+    return {"blocks": blocks, "axis": places.pop() if len(places) == 1 else 0, "rank": ranks.pop() if len(ranks) == 1 else None, "per_row": any(v.per_row for v in rows)}
 
 
 def spreads(values: Values) -> set[Spread]:
@@ -159,6 +161,8 @@ def made_of(values: Values, inputs: list[Values], operand: ast.expr) -> Values:
 def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: bool) -> Values:
     rows = rows_of(base)
     assert rows is not None
+    if name in {"chunk", "split", "tensor_split"}:
+        base = frozenset(replace(v, blocks="") if v.blocks == "equal" else v for v in locals_of(base))
     if name in catalog.ROW_REDUCTIONS and axes.covers(rows, dims):
         return local(Spread(catalog.ROW_REDUCTIONS[name]), base)
     if name in catalog.OTHER_REDUCTIONS and axes.covers(rows, dims) and (dims is not None or name not in {"argmax", "argmin"} or rows.rank == 1):

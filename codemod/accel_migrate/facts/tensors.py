@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import axes, catalog
+from accel_migrate.facts import axes, blocks, catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -53,7 +53,9 @@ class Tensors:
             return frozenset({axes.repeated(last, self._literals(args.nodes[1:]))})
         if last in {"stack", "cat", "concat", "concatenate", "vstack", "hstack"}:
             one_for_each_row = bool(args.positional) and Spread.SHARD in ops.spreads(args.positional[0])
-            return _strongest(inputs) if last != "stack" or one_for_each_row else self._stacked(_strongest(inputs), args)
+            if last == "stack":
+                return _strongest(inputs) if one_for_each_row else self._stacked(_strongest(inputs), args)
+            return blocks.joined(self.evaluator, _strongest(inputs), args)
         if Spread.SHARD in ops.spreads(first) and (last in catalog.PLACES or (last == "where" and len(inputs) == 1)):
             return ops.places(first, args.nodes[0])
         if last == "masked_select" and len(args.nodes) > 1:

@@ -152,6 +152,8 @@ class Local:
     """For SHARD: the dimension that holds the rows; -1 where that is not known."""
     rank: int | None = None
     """For SHARD: the number of dimensions, where that is known."""
+    blocks: str = ""
+    """For SHARD: `equal` or `ragged` where its rows are several batches one after another; see `blocks`."""
     per_row: bool = False
     """For SHARD: losses that were asked not to be reduced, most often one number for each row."""
     truth: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore
+from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Gather
 from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.rules.backward import out_of_reach
@@ -27,19 +27,33 @@ def gather_at(context: Context, gather: Gather, rule: str, why: str) -> Iterator
         values.append(f"{{h{i}}}")
         parts[f"h{i}"] = Inner(call)
         yield context.replace(rule, call, name, why)
-    names += [*gather.names, *gather.paths.values()]
-    values += [*gather.names, *(_as_written(context, gather, path) for path in gather.paths)]
+    plain = [name for name in gather.names if name not in gather.blocks]
+    names += [*plain, *gather.paths.values()]
+    values += [*plain, *(_as_written(context, gather, path) for path in gather.paths)]
+    if gather.blocks and not context.dialect.exact:
+        yield _unordered(context, gather)
+        return
     right = values[0] if len(values) == 1 else f"({', '.join(values)})"
     try:
         call_text = context.say(f"@accelerator@.{method}", gather.statement)
     except Unreachable:
         yield out_of_reach(context, gather.statement)
         return
-    template = f"{', '.join(names)} = {call_text}({right})"
+    lines = [f"{', '.join(names)} = {call_text}({right})"] if names else []
+    lines += [f"{name} = {call_text}({name}, in_blocks=True)" for name in gather.names if name in gather.blocks]
+    lines += [f"{name} = {context.say(context.dialect.global_len, gather.statement).replace('{x}', name)}" for name in gather.sizes]
     insert = InsertBefore if gather.hoisted else InsertAfter
-    yield insert(source=source, rule=rule, why=why, node=gather.statement, template=template, parts=parts)
+    yield insert(source=source, rule=rule, why=why, node=gather.statement, template="\n".join(lines), parts=parts)
     yield from _rename_paths(context, gather, rule, why)
     yield from _back_to_host(context, gather, rule)
+
+
+def _unordered(context: Context, gather: Gather) -> Finding:
+    return Finding(
+        source=context.source(gather.statement), node=gather.statement, rule="row-mixing", severity=Severity.WARNING,
+        message=f"the rows of `{', '.join(sorted(gather.blocks))}` are several batches one after another: gathered, those of each process follow each other",
+        advice="gather each part by itself before they are joined",
+    )  # fmt: skip
 
 
 def _as_written(context: Context, gather: Gather, path: str) -> str:

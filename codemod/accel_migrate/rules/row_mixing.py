@@ -57,6 +57,8 @@ def _problem(context: Context, node: ast.AST) -> str | None:
     if last == "one_hot" and not rest and not any(k.arg == "num_classes" for k in node.keywords):
         return "is as wide as the largest class in this process's slice"
     dims = _dims(node, rest, last)
+    if last in DEFAULT_ROWS and local.blocks:
+        return None  # the batches that were joined are parted again
     if last in DEFAULT_ROWS and axes.covers(local, [dims if dims is not None else 0]):
         return "cuts this process's slice"
     over_last = last in LAST_UNLESS_TOLD and axes.compares_rows(local, None if dims is None else [dims])
@@ -93,8 +95,14 @@ def _slices_rows(context: Context, node: ast.Subscript) -> bool:
     if not isinstance(index, ast.Slice) or (index.lower is None and index.upper is None and index.step is None):
         return False
     rows = [v for v in context.locals(node.value)]
+    if any(v.blocks for v in rows) and all(_counts_rows(context, bound) for bound in (index.lower, index.upper)) and index.step is None:
+        return False  # the batches that were joined are parted again
     fed = any(v.grad or v.host for v in rows)  # on the way into a model or out of it, not a figure for a person
     return context.is_batch(node.value) and isinstance(node.ctx, ast.Load) and fed and not any(v.batch or v.output for v in rows)
+
+
+def _counts_rows(context: Context, bound: ast.expr | None) -> bool:
+    return bound is None or {v.spread for v in context.locals(bound)} == {Spread.COUNT}
 
 
 def _joins_shared(context: Context, node: ast.Call) -> bool:
