@@ -115,11 +115,15 @@ def _writes(facts: Facts, call: ast.Call) -> bool:
 
 
 def opens_for_writing(facts: Facts, node: ast.expr) -> bool:
-    """Whether `node` is `open(..., "w")` or with another mode that writes."""
-    if not isinstance(node, ast.Call) or facts.external.get(node) not in {"open", "io.open"}:
+    """Whether `node` is `open(..., "w")`, or `path.open("w")`, or with another mode that writes."""
+    if not isinstance(node, ast.Call):
         return False
-    modes = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "mode")]
-    return any(isinstance(m, ast.Constant) and any(c in str(m.value) for c in "wax") for m in modes)
+    of_path = isinstance(node.func, ast.Attribute) and node.func.attr == "open" and node not in facts.external
+    if facts.external.get(node) not in {"open", "io.open"} and not of_path:
+        return False
+    modes = [*(node.args[:1] if of_path else node.args[1:2]), *(k.value for k in node.keywords if k.arg == "mode")]
+    texts = [m.value for m in modes if isinstance(m, ast.Constant) and isinstance(m.value, str)]
+    return any(set(text) <= set("rwaxbt+") and set(text) & set("wax") for text in texts)
 
 
 def runs_of(facts: Facts, statements: list[ast.stmt]) -> Iterator[list[ast.stmt]]:

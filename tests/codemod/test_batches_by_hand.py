@@ -304,3 +304,18 @@ def test_the_processes_of_a_distributed_script_make_their_own_batches() -> None:
     setup = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
     text = after(migrated(START + setup + _with_steps("for step in range(9):\n    x, y = get_batch()\n    STEP\n")))
     assert "accelerator.backward(loss)" in text and "shard_batch" not in text
+
+
+def test_rows_that_are_looked_at_before_they_are_cut_are_nobodys_figures() -> None:
+    batches = """\
+samples = [[float(i + k) for k in range(8)] for i in range(64)]
+for piece in range(2):
+    for sample in samples[piece * 32 : (piece + 1) * 32]:
+        print(sample[0], sum(sample))
+for step in range(4):
+    x = torch.tensor(samples[step * 16 : (step + 1) * 16])
+    y = (x.sum(1) > 0).long()
+    STEP
+"""
+    result = migrated(START + _with_steps(batches))
+    assert "accelerator.print(sample[0], sum(sample))" in after(result) and not result.findings

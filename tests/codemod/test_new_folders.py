@@ -33,3 +33,14 @@ def test_one_process_makes_a_folder_that_may_be_there_already(made: str) -> None
 
 def test_all_may_make_one_that_may_exist() -> None:
     assert "\nos.makedirs('runs', exist_ok=True)\n" in after(migrated(TEXT.format(made="os.makedirs('runs', exist_ok=True)")))
+
+
+@pytest.mark.parametrize("opened", ["Path('log.txt').open('w')", "open('log.txt', 'wt')", "Path('log.txt').open(mode='a')"])
+def test_one_process_opens_a_file_for_writing(opened: str) -> None:
+    made = f"with {opened} as file:\n    file.write('begun')"
+    assert f"is_main_process:\n    with {opened} as file:\n" in after(migrated(TEXT.format(made=made)))
+
+
+def test_all_read_a_file() -> None:
+    made = "with Path('settings.txt').open('rt') as file:\n    settings = file.read()"
+    assert f"\n{made}\n" in after(migrated(TEXT.format(made=made)))

@@ -30,6 +30,10 @@ REASONS = {
         "batches = torchtext.data.BucketIterator(data, batch_size=8)\nfor batch in batches:\n    x, y = batch.text, batch.label\n",
         "train.py:9: the iterators of the old torchtext are no loaders",
     ),
+    "time as the first dimension": (
+        "layer = nn.LSTM(4, 4)\nfor step in range(0, 90, 10):\n    x, y = data[step : step + 10], labels[step : step + 10]\n",
+        "train.py:9: this layer takes time as the first dimension",
+    ),
     "the same data": (
         "x, y = torch.load('all.pt')\nfor step in range(9):\n",
         "train.py:12: the model gets the same data in every step",

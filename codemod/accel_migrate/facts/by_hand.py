@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.counting import is_slice, is_start
+from accel_migrate.facts.recurrent import time_first_layer
 from accel_migrate.facts.values import UNKNOWN, Box, Instance, Literal, Local, Made, Role, Spread, Values, locals_of
 
 if TYPE_CHECKING:
@@ -101,12 +102,7 @@ class ByHand:
         return node in self.machine.repeated
 
     def _runs_in_time(self) -> bool:
-        """Whether a layer of the program takes time as the first dimension."""
-        for call, name in self.facts.external.items():
-            batch_first = next((k.value for k in call.keywords if k.arg == "batch_first"), None)
-            if name.rpartition(".")[2] in catalog.TIME_FIRST and not (isinstance(batch_first, ast.Constant) and batch_first.value is True):
-                return True
-        return False
+        return time_first_layer(self.facts) is not None
 
     def cut_where_planned(self, node: ast.expr, values: Values) -> Values:
         """`values` of `node`, after each process has kept its share, if that is where the batch is cut."""

@@ -153,9 +153,9 @@ class Containers:
                 found |= self.batch_of(value)
             elif isinstance(value, Made) and value.detail.startswith("iter:"):
                 found |= self.machine.read_heap(value, "yields")
-            elif isinstance(value, Local) and value.spread is Spread.SHARD:
-                whole = value.batch or value.output
-                found.add(replace(value, batch=False) if whole else Local(Spread.ROW))
+            elif isinstance(value, Local) and value.spread is Spread.SHARD and not value.whole:  # a single row of whole ones is the same on all processes
+                fields = value.batch or value.output
+                found.add(replace(value, batch=False) if fields else Local(Spread.ROW))
             elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
                 found |= self.calls.taken_from(value, ANY) or {value}
             elif value is TRAINABLE:

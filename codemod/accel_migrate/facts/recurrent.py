@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.values import Box, Local, Made, Role, Spread, Values, locals_of
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 
 STATE: Values = frozenset({Local(Spread.SHARD, axis=1, rank=3)})
 """Layers first, then the rows."""
+
+
+def time_first_layer(facts: Facts) -> ast.Call | None:
+    """A layer of the program that takes time as the first dimension, and the rows of a batch as the second."""
+    for call, name in facts.external.items():
+        batch_first = next((k.value for k in call.keywords if k.arg == "batch_first"), None)
+        if name.rpartition(".")[2] in catalog.TIME_FIRST and not (isinstance(batch_first, ast.Constant) and batch_first.value is True):
+            return call
+    return None
 
 
 def note_start(evaluator: Evaluator, args: Arguments) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.recurrent import time_first_layer
 from accel_migrate.facts.values import Role
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -31,6 +32,10 @@ def _kinds(facts: Facts) -> Iterator[tuple[ast.AST | None, str]]:
     yield _inner_gradient(facts), (
         "it takes gradient steps inside of another (torch.autograd.grad on weights of its own): tasks, not rows, are what the processes could share; "
         "let a DataLoader yield the tasks, then migrate it"
+    )
+    yield time_first_layer(facts), (
+        "this layer takes time as the first dimension, so that the rows of a batch lie in the second, and batches made by hand are cut along the first only; "
+        "with batch_first=True and batches of that shape, or with a DataLoader, it can be migrated"
     )
     yield _made_once(facts), "the model gets the same data in every step: as one batch of a DataLoader (batch_size=len(data)) its rows can be shared out, if no row looks at others (a graph)"
     batch = _made_in_the_step(facts)
