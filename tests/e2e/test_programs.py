@@ -11,6 +11,7 @@
 | characters | no loader: `get_batch()` from one long text, the loss estimated by a function, text generated |
 | codebook | running counts and sums of a codebook, kept by a module in its own file; dict(...) of figures |
 | comprehensions | outputs, rows and figures kept by comprehensions over a loader |
+| constant_batch | the batch size of the loader as a constant in shapes, in the model too |
 | device_loader | a loader wrapped to move its batches, steps as methods of the model, their results kept in dicts |
 | distillation | two trainings in a row by functions that make their own optimizers |
 | drawn_by_next | batches taken by `next` in a loop over steps, a new iterator when one ends |
