@@ -92,14 +92,16 @@ def _objects(context: Context, binding: Binding) -> set[Object]:
 
 
 def _takes_out(statement: ast.stmt) -> bool:
-    """`model = model.module` makes nothing."""
+    """`model = model.module` and `for model in models:` make nothing."""
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        return True
     value = getattr(statement, "value", None)
     return isinstance(value, ast.Attribute) and value.attr == "module"
 
 
 def _without_results(context: Context, variables: list[Variable]) -> list[Variable]:
-    """`model = train(model)` and `for model in models:` bind what was made (and must be prepared) before: such bindings make nothing."""
-    made = {id(v): [b for b in v.bindings if not isinstance(b.statement, ast.For) and not _is_run(context, b.statement)] for v in variables}
+    """`model = train(model)` binds what was made (and must be prepared) before: such bindings make nothing."""
+    made = {id(v): [b for b in v.bindings if not _is_run(context, b.statement)] for v in variables}
     elsewhere = {o for v in variables for b in made[id(v)] for o in _objects(context, b)}
     kept = []
     for variable in variables:
