@@ -87,8 +87,7 @@ def test_numbers_that_a_second_run_prints_otherwise_are_left_out() -> None:
 
 
 def test_records_are_packed_to_the_last_bit() -> None:
-    lines = list(packed([{"step": 0, "norms": array("d", [0.1, -1.0])}, {"batch": True, "rows": [3, 5]}, {"rows": ["a"]}]))
-    step, batch, keys = map(json.loads, lines)
+    step, batch, keys = json.loads(packed([{"step": 0, "norms": array("d", [0.1, -1.0])}, {"batch": True, "rows": [3, 5]}, {"rows": ["a"]}]))
     assert unpack_numbers(step["norms"]) == (0.1, -1.0)
     assert unpack_rows(batch["rows"]) == (3, 5)
     assert len(unpack_rows(keys["rows"])) == 1

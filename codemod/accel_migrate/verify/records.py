@@ -78,7 +78,8 @@ def _read(path: Path) -> Record:
     record, passes = Record(), defaultdict[int, Pass](lambda: Pass(-1))
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
-            _add(json.loads(line), record, passes)
+            for entry in json.loads(line):
+                _add(entry, record, passes)
         except json.JSONDecodeError:  # the end of a killed process
             break
     record.passes = [passes[number] for number in sorted(passes) if passes[number].batches]

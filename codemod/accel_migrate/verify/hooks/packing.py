@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-_ENCODE = json.JSONEncoder(check_circular=False).encode
 
-
-def packed(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """The lines; `norms` is an array of numbers, and `rows` holds integers or keys of other kinds."""
+def packed(lines: Sequence[dict[str, Any]]) -> str:
+    """The lines as one list; `norms` is an array of numbers, and `rows` holds integers or keys of other kinds."""
     for line in lines:
         if "norms" in line:
-            line = {**line, "norms": b64encode(line["norms"].tobytes()).decode()}
+            line["norms"] = b64encode(line["norms"]).decode()
         elif "rows" in line:
-            line = {**line, "rows": b64encode(array("q", _whole(line["rows"])).tobytes()).decode()}
-        yield _ENCODE(line) + "\n"
+            line["rows"] = b64encode(_whole(line["rows"])).decode()
+    return json.dumps(lines) + "\n"
 
 
 def unpack_numbers(text: str) -> tuple[float, ...]:
@@ -29,8 +27,8 @@ def unpack_rows(text: str) -> tuple[int, ...]:
     return tuple(array("q", b64decode(text)))
 
 
-def _whole(rows: list[Any]) -> list[int]:
+def _whole(rows: list[Any]) -> array[int]:
     try:
-        return [int(row) for row in rows]
-    except (TypeError, ValueError, OverflowError):  # keys of other kinds
-        return [hash(str(row)) for row in rows]
+        return array("q", rows)
+    except (TypeError, OverflowError):  # keys of other kinds
+        return array("q", [hash(str(row)) for row in rows])

@@ -106,13 +106,13 @@ def norms(tensors: list[Any]) -> array[float]:
     import torch
 
     present = [t for t in tensors if t is not None]
+    if not present:
+        return array("d", [-1.0] * len(tensors))
     with torch.no_grad():
-        if any(t.is_sparse for t in present):
-            present = [t.coalesce().values() if t.is_sparse else t for t in present]
-        measured = torch._foreach_norm(present) if present else []
-        if len({(m.dtype, m.device) for m in measured}) > 1:
-            measured = [m.to("cpu", torch.float64) for m in measured]
-        values = torch.stack(measured).tolist() if present else []
+        try:
+            values = torch.stack(torch._foreach_norm(present)).tolist()
+        except (RuntimeError, NotImplementedError):  # sparse ones, or of several types or devices
+            values = [float(torch.linalg.vector_norm(t.coalesce().values() if t.is_sparse else t)) for t in present]
     if len(present) < len(tensors):
         found = iter(values)
         values = [-1.0 if t is None else next(found) for t in tensors]

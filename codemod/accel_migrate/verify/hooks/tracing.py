@@ -1,4 +1,4 @@
-"""What a traced run records, without a change to the script: one file of JSON lines for each process, and the final state.
+"""What a traced run records, without a change to the script: one file for each process, lists of JSON objects, and the final state.
 
 | line | holds |
 | --- | --- |
@@ -52,7 +52,7 @@ class Recorder:
     def flush(self) -> None:
         """Encode and write what waits: one by one would cost more than it takes to train a small model."""
         if not self._is_fork and not self._file.closed:
-            self._file.writelines(packing.packed(self._waiting))
+            self._file.write(packing.packed(self._waiting))
             self._waiting.clear()
             self._file.flush()
 
