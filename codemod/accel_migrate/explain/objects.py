@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accel_migrate.explain.said import Said, indefinite, listed, places, quoted, said
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.models import enclosing_model
+from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.source import Source
 
@@ -41,7 +42,7 @@ def objects(facts: Facts) -> Iterator[Said]:
         roles = {role for value in binding.values if (role := facts.role(value)) is not None} - _LEFT_OUT
         if roles and enclosing_model(facts, binding.statement) is None:
             what = listed(sorted(indefinite(NAMES.get(role, role.value)) for role in roles), "or")
-            reasons = dict.fromkeys(reason for value in binding.values if (reason := _reason(facts, value, names, binding.scope.source)))
+            reasons = dict.fromkeys(reason for value in in_order(binding.values) if (reason := _reason(facts, value, names, binding.scope.source)))
             why = f": {'; '.join(reasons)}" if reasons else ""
             yield said(f"{quoted(binding.target)} is {what}{why}", binding.scope.source, binding.statement)
 

@@ -127,12 +127,12 @@ class ByHand:
         for name in self.facts.cuts[loop].names if loop in self.facts.cuts else ():
             self.machine.write_name(name, self.cut(self.machine.read_name(name, frame), loop), frame)
 
-    def is_whole_batch(self, values: Values) -> bool:
+    def is_whole_batch(self, values: Values, around: frozenset[Box] = frozenset()) -> bool:
         """Whether `values` are whole rows, or a tuple or dict of such; not a list of batches."""
         if any(v.whole for v in locals_of(values)):
             return True
-        boxes = [v for v in values if isinstance(v, Box)]
-        return any(key != "*" and self.is_whole_batch(held) for box in boxes for key, held in self.machine.held_by(box))
+        boxes = [v for v in values if isinstance(v, Box) and v not in around]  # one may hold itself
+        return any(key != "*" and self.is_whole_batch(held, around | {box}) for box in boxes for key, held in self.machine.held_by(box))
 
 
 def is_pool(values: Values) -> bool:

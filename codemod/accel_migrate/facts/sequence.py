@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields
-from functools import singledispatch
 from typing import Any
 
 from accel_migrate.facts.values import (
@@ -33,62 +32,37 @@ def in_order(values: Collection[Value]) -> Collection[Value]:
 
 def rank(value: Value) -> Key:
     """Where `value` comes among others."""
-    return (type(value).__name__, *_rank(value))
+    kind = type(value)
+    return (kind.__name__, *_RANKS[kind](value))
 
 
-@singledispatch
-def _rank(value: Value) -> Key:
-    raise TypeError(f"no abstract value: {value!r}")
-
-
-@_rank.register
-def _(value: Ref) -> Key:
-    return (value.name,)
-
-
-@_rank.register
-def _(value: Literal) -> Key:
+def _of_literal(value: Literal) -> Key:
     return type(value.value).__name__, repr(value.value)
 
 
-@_rank.register
-def _(value: ModuleValue) -> Key:
+def _of_module(value: ModuleValue) -> Key:
     return value.source.module, str(value.source.path)
 
 
-@_rank.register
-def _(value: Function) -> Key:
-    return place_of(value.node), () if value.receiver is None else _rank(value.receiver)
+def _of_function(value: Function) -> Key:
+    receiver = () if value.receiver is None else _of_instance(value.receiver)
+    return place_of(value.node), receiver, place_of(value.owner.node if value.owner is not None else None)
 
 
-@_rank.register
-def _(value: ClassValue) -> Key:
-    return (place_of(value.node),)
-
-
-@_rank.register
-def _(value: Instance) -> Key:
+def _of_instance(value: Instance) -> Key:
     return place_of(value.cls.node), place_of(value.site)
 
 
-@_rank.register
-def _(value: Made) -> Key:
+def _of_made(value: Made) -> Key:
     return value.role.value, place_of(value.site), value.detail
 
 
-@_rank.register
-def _(value: Box) -> Key:
+def _of_box(value: Box) -> Key:
     return place_of(value.site), place_of(value.loop), value.rows
 
 
-@_rank.register
-def _(value: Trainable) -> Key:
-    return ()
-
-
-@_rank.register
-def _(value: Local) -> Key:
-    return tuple(_part(getattr(value, field.name)) for field in fields(Local))
+def _of_local(value: Local) -> Key:
+    return tuple(_part(getattr(value, name)) for name in _LOCAL_FIELDS)
 
 
 def _part(part: object) -> Key:
@@ -100,3 +74,18 @@ def _part(part: object) -> Key:
     if isinstance(part, frozenset):
         return tuple(sorted(map(_part, part)))
     return tuple(map(_part, part)) if isinstance(part, tuple) else (part,)
+
+
+_LOCAL_FIELDS = [field.name for field in fields(Local)]
+_RANKS: dict[type, Callable[[Any], Key]] = {
+    Ref: lambda value: (value.name,),
+    Literal: _of_literal,
+    ModuleValue: _of_module,
+    Function: _of_function,
+    ClassValue: lambda value: (place_of(value.node),),
+    Instance: _of_instance,
+    Made: _of_made,
+    Box: _of_box,
+    Local: _of_local,
+    Trainable: lambda value: (),
+}

@@ -67,7 +67,8 @@ class Uses:
 
     def _bound(self, scope: Scope, kind: type[ast.AST]) -> set[str]:
         if (scope, kind) not in self._imported:
-            found = (n for n in ast.walk(scope.node) if isinstance(n, kind))
+            nodes = scope.source.index.nodes if scope.parent is None else ast.walk(scope.node)
+            found = (n for n in nodes if isinstance(n, kind))
             self._imported[scope, kind] = {(a.asname or a.name).split(".")[0] for n in found for a in n.names}  # type: ignore[attr-defined]
         return self._imported[scope, kind]
 
