@@ -72,7 +72,8 @@ class DataLoaderConfiguration:
         non_blocking: move batches to the device asynchronously; needs pinned memory.
         use_stateful_dataloader: keep the position inside the epoch in the loader's state.
         collate: "local" collates each process's slice; "global" collates whole batches and cuts the result, for a
-            `collate_fn` that looks at the whole batch (exact mode only).
+            `collate_fn` that looks at the whole batch; "rows" does so too, and where the result has not one row for each
+            sample (several pairs of each sentence) its rows are what counts (exact mode only).
     """
 
     split_batches: bool = False
@@ -85,8 +86,8 @@ class DataLoaderConfiguration:
     collate: str = "local"
 
     def __post_init__(self) -> None:
-        if self.collate not in ("local", "global"):
-            raise ValueError(f"collate is {self.collate!r}: it must be 'local' or 'global'")
+        if self.collate not in ("local", "global", "rows"):
+            raise ValueError(f"collate is {self.collate!r}: it must be 'local', 'global' or 'rows'")
 
 
 @dataclass

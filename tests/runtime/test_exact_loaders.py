@@ -151,6 +151,22 @@ def test_collate_global_sees_the_whole_batch(n):
     )
 
 
+@pytest.mark.parametrize("n", NS)
+def test_collate_rows_cuts_what_samples_were_made_into(n):
+    def in_parts(samples):
+        rows = [(x * k, y) for x, y in samples for k in range(1, 2 + int(x.sum() > 0) * 3)]
+        x, y = (torch.stack(part) for part in zip(*rows, strict=True))
+        return x + 0.01 * torch.rand(len(x), 1), y
+
+    from accel_runtime import DataLoaderConfiguration
+
+    assert_same_training(
+        lambda trainer: fit(trainer, DataLoader(data(23), 8, shuffle=True, collate_fn=in_parts)),
+        n,
+        dataloader_config=DataLoaderConfiguration(split_batches=True, collate="rows"),
+    )
+
+
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("kind", ["shuffle", "fewer samples than processes", "iterable that draws", "own __iter__"])
 def test_dispatch_reads_once_and_trains_the_same(kind, n):

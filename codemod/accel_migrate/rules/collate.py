@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import AddImport, Edit, Finding, Severity
 from accel_migrate.facts.classes import find_method
+from accel_migrate.facts.ragged import makes_rows
 from accel_migrate.facts.values import Function, Instance, Made, Ref, Role, Value
 
 ID = "collate"
@@ -32,9 +33,10 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed:
         return
     collators = {value: node for node in _collators(context) for value in context.facts.of(node)}
+    ragged = [value for value in collators if (body := _body(context, value)) is not None and makes_rows(body)]
     coupled = [value for value in collators if _looks_at_all(context, value)]
-    if coupled:
-        yield from _collate_globally(context, collators[coupled[0]])
+    if ragged or coupled:
+        yield from _collate_globally(context, collators[(ragged or coupled)[0]], "rows" if ragged else "global")
     for value, node in collators.items():
         yield from _unusual_layout(context, value, node)
 
@@ -46,15 +48,17 @@ def _collators(context: Context) -> Iterator[ast.expr]:
             yield from (k.value for k in call.keywords if k.arg == "collate_fn")
 
 
-def _collate_globally(context: Context, node: ast.expr) -> Iterator[Edit | Finding]:
+def _collate_globally(context: Context, node: ast.expr, how: str) -> Iterator[Edit | Finding]:
     if not context.dialect.exact:
+        ragged = how == "rows"
         yield Finding(
             source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
-            message="this collate function looks at the whole batch; how the batch is cut changes what it returns",
-            advice="pad to a fixed length, or gather with pad_across_processes before gather_for_metrics",
+            message="this collate function makes a different number of rows of each sample: a mean over the rows of each process is not that over all of them" if ragged
+            else "this collate function looks at the whole batch; how the batch is cut changes what it returns",
+            advice="make the rows the samples of the data set" if ragged else "pad to a fixed length, or gather with pad_across_processes before gather_for_metrics",
         )  # fmt: skip
         return
-    context.settings["dataloader_config"] = 'DataLoaderConfiguration(split_batches=True, collate="global")'
+    context.settings["dataloader_config"] = f'DataLoaderConfiguration(split_batches=True, collate="{how}")'
     yield AddImport(source=context.home.source, rule=ID, why=WHY, module=context.dialect.utils_module, names=("DataLoaderConfiguration",))
     yield from _unpacked_lengths(context)
 

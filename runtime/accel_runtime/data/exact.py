@@ -4,7 +4,8 @@ How a loader is cut depends on what it is:
 
 * map-style data with a batch sampler: the sampler's batches are cut, each process reads only its own samples (see `reading`
   for data sets that draw);
-* a stream, or `collate="global"`: every process reads all, and the list of samples is cut before (or after) it is collated;
+* a stream, or `collate="global"` or "rows": every process reads all, and the list of samples is cut before (or after) it is
+  collated;
 * `dispatch_batches=True`: the main process reads, the others receive whole batches and cut them;
 * no automatic batching, or a subclass with its own `__iter__`: the batches themselves are cut along dimension 0.
 
@@ -32,7 +33,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from ..batches import Share
 from ..collectives import broadcast_object_list
-from ..nested import find_batch_size, slice_rows
+from ..nested import find_batch_size, leaves, slice_rows
 from ..rng import put_states, read_main_streams, share_streams, take_states
 from ..world import World
 from .face import rebuild
@@ -64,7 +65,7 @@ def cutter(original: DataLoader[Any], world: World, collate: str, skip: int, dis
         return DispatchCutter(original, world, skip)
     if type(original).__iter__ is not DataLoader.__iter__ or (original.batch_sampler is None and original.batch_size is None):
         return BatchCutter(original, world, skip)
-    if isinstance(original.dataset, IterableDataset) or collate == "global":
+    if isinstance(original.dataset, IterableDataset) or collate != "local":
         return CollateCutter(original, world, collate, skip)
     return SamplerCutter(original, world, skip)
 
@@ -108,7 +109,7 @@ class CollateCutter:
             if isinstance(original.dataset, IterableDataset)
             else {"batch_sampler": original.batch_sampler}
         )
-        collate_fn = _CutCollate(original.collate_fn, world, collate == "global")
+        collate_fn = _CutCollate(original.collate_fn, world, collate)
         self.inner = rebuild(original, original.dataset, collate_fn=collate_fn, **batching)
 
     def open(self) -> Pairs:
@@ -205,16 +206,24 @@ class _CutBatches:
 class _CutCollate:
     """Collates this process's samples, or all of them and cuts the result; hands the share over with them."""
 
-    def __init__(self, collate_fn: Callable[[list[Any]], Any], world: World, whole: bool) -> None:
+    def __init__(self, collate_fn: Callable[[list[Any]], Any], world: World, collate: str) -> None:
         self.collate_fn = collate_fn
         self.size, self.rank = world.size, world.rank
-        self.whole = whole
+        self.collate = collate
 
     def __call__(self, samples: list[Any]) -> tuple[Share, Any]:
-        share = Share.of(len(samples), self.size, self.rank)
-        if self.whole:
-            return share, slice_rows(self.collate_fn(samples), share.start, share.stop, len(samples))
-        return share, self.collate_fn(samples[share.start : share.stop])
+        if self.collate == "local":
+            share = Share.of(len(samples), self.size, self.rank)
+            return share, self.collate_fn(samples[share.start : share.stop])
+        batch = self.collate_fn(samples)
+        share = Share.of(len(samples) if self.collate == "global" else _rows_of(batch, len(samples)), self.size, self.rank)
+        return share, slice_rows(batch, share.start, share.stop, share.total)
+
+
+def _rows_of(batch: Any, samples: int) -> int:
+    """The rows of a batch collated from so many samples: those of its tensors, where all of them have as many."""
+    lengths = {leaf.shape[0] for leaf in leaves(batch) if leaf.ndim}
+    return lengths.pop() if len(lengths) == 1 else samples
 
 
 def share_streams_of(loader: DataLoader[Any], world: World) -> list[torch.Generator]:
