@@ -15,6 +15,7 @@ from accel_migrate.facts.device_text import comes_from, is_numbered, text_choice
 from accel_migrate.facts.distributed import is_distributed
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.home import Home
+from accel_migrate.facts.meetings import Meetings
 from accel_migrate.facts.models import enclosing_model
 from accel_migrate.facts.row_loops import RowLoops
 from accel_migrate.facts.unused import unused_functions
@@ -53,6 +54,7 @@ class Context:
         """Choices of a device whose name, and not a `torch.device`, is needed."""
         self.unused = unused_functions(self.facts, self.home.scope)
         self.row_loops = RowLoops(self.facts)
+        self.meetings = Meetings(self.facts)
         self.settings: dict[str, str] = {}
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
         self.needs: list[ast.expr] = []

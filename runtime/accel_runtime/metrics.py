@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from . import collectives, global_values
 from .nested import map_tensors, others
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 def gather_for_metrics(accelerator: Accelerator, data: Any, use_gather_object: bool) -> Any:
     """All processes' rows of the batch in progress, without borrowed or repeated ones."""
+    if _is_one_for_each_sample(data):
+        return tuple(gather_for_metrics(accelerator, list(data), use_gather_object))
     objects = use_gather_object or next(others(data), None) is not None
     if objects and not use_gather_object and isinstance(data, (tuple, dict)):
         return _each(accelerator, data)
@@ -20,6 +24,11 @@ def gather_for_metrics(accelerator: Accelerator, data: Any, use_gather_object: b
         return global_values.gather_batch(accelerator.world, accelerator.tracker, data, objects)
     gathered = collectives.gather_object(accelerator.world, data) if objects else collectives.gather(accelerator.world, data)
     return _without_repetitions(accelerator, gathered, objects)
+
+
+def _is_one_for_each_sample(data: Any) -> bool:
+    """Whether `data` is a tuple of single objects, such as the file names that the default collate function makes a tuple."""
+    return type(data) is tuple and bool(data) and not any(isinstance(entry, (torch.Tensor, tuple, list, dict)) for entry in data)
 
 
 def _each(accelerator: Accelerator, data: Any) -> Any:

@@ -94,7 +94,7 @@ class Containers:
             picked = self.picked_by_hand(node, base, UNKNOWN, frame)
             if picked is not None:
                 return picked
-            return frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE))
+            return ops.sliced(frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE)), node, self._bounds(node.slice))
         key = self.key(node.slice, frame)
         self.bound_by_rows(node, base, frame)
         picked = self.picked_by_hand(node, base, self.facts.of(node.slice), frame)
@@ -103,7 +103,12 @@ class Containers:
         found = ops.picked(self.element(base, key, frame), base, node.slice)
         if isinstance(node.slice, ast.Tuple) or (isinstance(node.slice, ast.Constant) and node.slice.value is None):
             found = ops.indexed(found, node.slice)
+        if isinstance(node.slice, ast.Tuple) and node.slice.elts and isinstance(node.slice.elts[0], ast.Slice):
+            found = ops.sliced(found, node, self._bounds(node.slice.elts[0]))
         return ops.chosen(found, self.facts.of(node.slice), node.slice)
+
+    def _bounds(self, cut: ast.Slice) -> list[Values]:
+        return [self.facts.of(bound.operand if isinstance(bound, ast.UnaryOp) else bound) for bound in (cut.lower, cut.upper, cut.step) if bound is not None]
 
     def element(self, values: Values, key: object, frame: Frame) -> Values:
         """`values[key]`, or the element at position `key` of an unpacking."""

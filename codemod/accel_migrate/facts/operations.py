@@ -6,9 +6,11 @@ import ast
 from dataclasses import replace
 
 from accel_migrate.facts import axes, catalog
-from accel_migrate.facts.values import UNKNOWN, Local, Spread, Values, locals_of, spread_of
+from accel_migrate.facts.values import UNKNOWN, Literal, Local, Spread, Values, locals_of, spread_of
 
 S = Spread
+SEVERAL = ast.Constant(...)
+"""Stands for rows that were sliced where they are not the only ones a value is made of."""
 ARITHMETIC: dict[str, ast.operator] = {"mul": ast.Mult(), "div": ast.Div(), "add": ast.Add(), "sub": ast.Sub()}
 
 
@@ -20,6 +22,10 @@ def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
     if spread is S.MEAN and mask is not None:
         changes |= {"weight": "{mask}.sum()", "parts": (("mask", mask),)}
         spread = S.RATIO
+    sliced = _layout(found)["sliced"]
+    if spread in {S.MEAN, S.SUM} and sliced is not None and not any(v.grad for v in found):
+        spread = S.MIXED
+        changes |= {"reduced": None if sliced is SEVERAL else sliced}
     if spread is S.MIXED:
         changes = {"reduced": _same_rows(found)} | changes
     if spread is S.SHARD:
@@ -41,7 +47,9 @@ def _layout(found: list[Local]) -> dict[str, object]:
     ranks = {v.rank for v in rows}
     kinds = [v.blocks for v in rows]
     blocks = next((kind for kind in ("ragged", "equal") if kind in kinds), "")
-    return {"blocks": blocks, "axis": places.pop() if len(places) == 1 else 0, "rank": ranks.pop() if len(ranks) == 1 else None, "per_row": any(v.per_row for v in rows)}
+    slices = {v.sliced for v in rows}
+    sliced = slices.pop() if len(slices) == 1 else SEVERAL if slices else None
+    return {"blocks": blocks, "sliced": sliced, "axis": places.pop() if len(places) == 1 else 0, "rank": ranks.pop() if len(ranks) == 1 else None, "per_row": any(v.per_row for v in rows)}
 
 
 def spreads(values: Values) -> set[Spread]:
@@ -198,6 +206,18 @@ def indexed(values: Values, index: ast.expr) -> Values:
     """Rows under an index with several entries, or None."""
     entries = [_entry(e) for e in (index.elts if isinstance(index, ast.Tuple) else [index])]
     return frozenset(axes.indexed(v, entries) if isinstance(v, Local) and v.spread is S.SHARD else v for v in values)
+
+
+def sliced(values: Values, node: ast.Subscript, bounds: list[Values]) -> Values:
+    """Rows between fixed `bounds`, where the slice or index `node` cuts their first dimension."""
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    fixed = bool(bounds) and all(len(b) == 1 and isinstance(v, Literal) and isinstance(v.value, int) for b in bounds for v in b or [None])
+    if not isinstance(first, ast.Slice) or not fixed:
+        return values
+    return frozenset(
+        replace(v, sliced=v.sliced or node.value) if isinstance(v, Local) and v.spread is S.SHARD and v.axis == 0 and not v.batch and not v.output else v
+        for v in values
+    )
 
 
 def picked(values: Values, base: Values, index: ast.expr) -> Values:

@@ -160,6 +160,8 @@ class Local:
     """For SHARD: true or false for each row (or for each of its elements)."""
     mask: ast.AST | None = None
     """For SHARD: not all rows, but those for which this expression is true; their number is in no proportion to the batch."""
+    sliced: ast.expr | None = None
+    """For SHARD: not all rows, but those between fixed bounds of these: the first four of a process are not those of the batch."""
     reduced: ast.expr | None = None
     """For MIXED: the rows or figure of which alone it was made (`x.std()`, `loss.sqrt()`); made of the global ones it is the global figure."""
     weight: str = ""

@@ -18,6 +18,7 @@ from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
 from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.rules._gathering import gather_at
+from accel_migrate.rules._meetings import kept_for_training, meeting
 from accel_migrate.rules._terms import global_figure
 from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
 from accel_migrate.side_effects import runs_of, writing_statements
@@ -25,7 +26,10 @@ from accel_migrate.side_effects import runs_of, writing_statements
 ID = "gather-metrics"
 TITLE = "Show, compare and keep the numbers of the global batch"
 WHY = "each process sees only its own rows of the batch"
-FINDINGS = {"local-figure": "Find numbers that are computed from one process's rows only"}
+FINDINGS = {
+    "local-figure": "Find numbers that are computed from one process's rows only",
+    "kept-rows": "Find rows that are kept, sorted or drawn again on each process, and then meet other rows of a batch",
+}
 OUTLIVING = {"state", "statistic"}
 """Conversions that models need, too: what outlives the batch there, or meets each of its rows."""
 TRANSPOSITIONS = {"T", "mT", "t", "transpose", "permute", "swapaxes"}
@@ -44,6 +48,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     yield from (item for item in single if isinstance(item, InsertAfter))
     for gather in (g for g in context.facts.gathers.values() if g.cut and g.backward is None):
         yield from gather_at(context, gather, ID, WHY)
+        yield from kept_for_training(context, gather)
     yield from (item for item in single if not isinstance(item, InsertAfter))
 
 
@@ -69,12 +74,20 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
             yield from _convert(context, replace(conversion, value=operand, values=context.facts.of(operand), how=how), guarded, taken)
         return
     if spread is Spread.SHARD:
-        whole = _rows_first(context, _unsliced(context, conversion.value))
+        cut = _sliced(context, conversion)
+        if cut is not None and not context.facts.inside(cut, conversion.value):
+            yield _no_formula(context, conversion)  # sliced before: these are not the first rows of the batch
+            return
+        whole = _rows_first(context, _unsliced(context, cut or conversion.value))
         if whole is None or any(isinstance(n, ast.Subscript) and _picks_row(context, n) for n in ast.walk(whole)):
             yield _no_formula(context, conversion)  # rows in another dimension, or something made of one row
             return
         if conversion.how == "item" and whole is conversion.value:
             yield _no_formula(context, conversion)  # one number out of rows: which one is not for a gather to say
+            return
+        stays, done = meeting(context, conversion, ID, WHY, taken)
+        yield from done
+        if stays:
             return
         conversion = replace(conversion, value=whole)
     if spread in {Spread.COUNT, Spread.RATE}:
@@ -150,6 +163,11 @@ def _operand(context: Context, conversion: Conversion) -> ast.expr | None:
     if operand is None or (any(v.grad for v in context.locals(operand)) and not context.facts.inside(operand, conversion.value)):
         return None
     return operand
+
+
+def _sliced(context: Context, conversion: Conversion) -> ast.expr | None:
+    """The rows of which the value holds those between fixed bounds: `x` of `x.data[:8].cpu()`."""
+    return next((v.sliced for v in conversion.values if isinstance(v, Local) and v.spread is Spread.SHARD and v.sliced is not None), None)
 
 
 def _unsliced(context: Context, value: ast.expr) -> ast.expr:

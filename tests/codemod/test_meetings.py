@@ -1,0 +1,95 @@
+"""Gathered rows and rows of one process do not meet."""
+
+from __future__ import annotations
+
+from accel_migrate.migrate import migrate
+from accel_migrate.result import Options
+from codemod.marked import STEP, script
+from codemod.memory import after, program
+
+NAMED = """\
+scores = {}
+for x, y, names in loader:
+    optimizer.zero_grad()
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    loss.backward()
+    optimizer.step()
+    for name, score in zip(names, out.detach().softmax(1)[:, 0].cpu().numpy()):
+        scores[name] = float(score)
+"""
+TAUGHT = """\
+teacher = nn.Linear(8, 2)
+taught = []
+for x, y in loader:
+    output = teacher(x).data.cpu().numpy()
+    taught.append(output)
+for i, (x, y) in enumerate({loader}):
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), torch.from_numpy(taught[i]))
+    loss.backward()
+    optimizer.step()
+"""
+POOLED = """\
+pool = []
+def push_and_pop(rows):
+    taken = []
+    for row in rows.detach():
+        pool.append(row.cpu())
+        taken.append(pool[random.randrange(len(pool))])
+    return torch.stack(taken)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(push_and_pop(x)), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def migrated(code: str) -> tuple[str, list[str]]:
+    result = migrate(program(script("import numpy as np\nimport random\n" + code), {}), Options())
+    return after(result), [finding.rule for finding in result.findings]
+
+
+def test_names_beside_gathered_rows_are_gathered() -> None:
+    text, findings = migrated(NAMED)
+    assert "zip(accelerator.gather_for_metrics(names), accelerator.gather_for_metrics(" in text
+    assert findings == []
+
+
+def test_names_under_a_condition_of_their_own_are_reported() -> None:
+    lines = NAMED.replace("zip(names, out.detach().softmax(1)[:, 0].cpu().numpy())", "zip(names, kept)")
+    lines = lines.replace("    for name", "    kept = out.detach().softmax(1)[:, 0].cpu().numpy()\n    if random.random() < 0.5:\n     for name")
+    text, findings = migrated(lines)
+    assert "kept-rows" in findings
+    assert "gather_for_metrics" not in text
+
+
+def test_rows_read_by_the_number_of_their_batch_stay_on_their_process() -> None:
+    text, findings = migrated(TAUGHT.format(loader="loader"))
+    assert "gather" not in text
+    assert findings == []
+
+
+def test_rows_read_in_another_loader_are_reported() -> None:
+    _text, findings = migrated("other = DataLoader(dataset, batch_size=16)\n" + TAUGHT.format(loader="other"))
+    assert "kept-rows" in findings
+
+
+def test_rows_gathered_in_an_evaluation_loop_and_read_in_training_are_reported() -> None:
+    kept = TAUGHT.format(loader="loader").replace("output = teacher(x).data.cpu().numpy()", "output = teacher(x)")
+    text, findings = migrated(kept.replace("torch.from_numpy(taught[i])", "taught[i].detach()"))
+    assert "kept-rows" in findings or "gather" not in text
+
+
+def test_an_order_of_the_rows_stays_that_of_its_process() -> None:
+    step = STEP.replace("    loss.backward", "    order = np.argsort(y.cpu().numpy())\n    loss = F.cross_entropy(out[order[:9]], y[order[:9]])\n    loss.backward")
+    text, findings = migrated(step)
+    assert "kept-rows" in findings
+    assert "np.argsort(y.cpu().numpy())" in text
+
+
+def test_a_figure_of_gathered_rows_may_meet_rows() -> None:
+    text, findings = migrated(STEP + "    share = y.cpu().numpy().mean()\n    print((y > share).float().mean().item())\n")
+    assert "accelerator.gather_for_metrics(y.cpu()).numpy().mean()" in text
+    assert "kept-rows" not in findings

@@ -1,0 +1,29 @@
+"""The default collate function makes of file names a tuple: it is gathered as one name for each sample."""
+
+from __future__ import annotations
+
+import pytest
+from torch.utils.data import DataLoader
+
+from accel_runtime import Accelerator
+
+from .ranks import run_ranks
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("split", [False, True])
+def test_a_tuple_of_names_is_gathered_name_by_name(n, split):
+    def body():
+        accelerator = Accelerator(split_batches=split)
+        loader = accelerator.prepare(DataLoader([(i, f"s{i}") for i in range(14)], batch_size=6))
+        alone, beside = [], []
+        for numbers, names in loader:
+            alone += accelerator.gather_for_metrics(tuple(names))
+            together, named = accelerator.gather_for_metrics((numbers, tuple(names)))
+            beside += [(int(i), name) for i, name in zip(together, named, strict=True)]
+        return alone, beside
+
+    for alone, beside in run_ranks(body, n):
+        assert sorted(alone, key=lambda name: int(name[1:])) == [f"s{i}" for i in range(14)]
+        assert all(name == f"s{i}" for i, name in beside)
+        assert len(beside) == 14
