@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from types import SimpleNamespace
+
 import pytest
 
+from accel_migrate.rules import two_loaders
 from codemod.memory import migrated
 
 HEAD = """\
@@ -161,6 +165,11 @@ def test_a_loss_over_two_loaders_is_reported_unless_their_batches_are_alike() ->
     train = "for (x, y), (a, b) in zip(loader, other):\n    loss = F.cross_entropy(model(x), y) + F.cross_entropy(model(a), b)\n" + STEP.partition("\n")[2]
     assert rules(HEAD + MAKE + more.format(6) + train) == {"two-loaders"}
     assert rules(HEAD + MAKE + more.format(4) + train) == set()
+
+
+def test_nothing_is_known_of_the_batches_that_a_call_without_arguments_hands_out() -> None:
+    context = SimpleNamespace(facts=SimpleNamespace(of=lambda node: frozenset()))
+    assert two_loaders._batch_sizes(context, ast.parse("losses.values()", mode="eval").body) == {None}  # type: ignore[arg-type]
 
 
 def test_a_generator_over_a_loader_hands_out_its_batches() -> None:

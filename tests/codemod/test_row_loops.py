@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemod.marked import in_step
+from codemod.marked import in_step, script
 from codemod.memory import after, migrated
 
 REPORTED = {
@@ -39,3 +39,11 @@ def test_is_reported(code: str) -> None:
 def test_becomes_global_without_a_finding(code: str, expected: str) -> None:
     result = migrated(in_step(code))
     assert expected in after(result) and not result.findings
+
+
+def test_sums_that_are_computed_from_themselves_are_followed_once() -> None:
+    pairs = "class Pairs(nn.Module):\n    def forward(self, z, y):\n        n, kept = z.size(0), []\n        for i in range(n):\n            kept.append((1 - torch.masked_select((z @ z.t())[i], y[i] == y)).sum())\n        return sum(kept) / n\n\n\npairs = Pairs()\n"
+    step = "for x, y in loader:\n    z = model(x)\n    loss = pairs(z, y)\n    if len(x) > 2:\n        loss = loss + 0.5 * pairs(z, y)\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n    print(loss.item())\n"
+    result = migrated(script(pairs + step))
+    assert result.status == "changed"
+    assert "accelerator.backward(loss)" in after(result)

@@ -51,7 +51,10 @@ class Bins:
             return None
         added = args.get(1, "values") if name.startswith("index_put") else args.get(2, "src") | args.get(2, "source")
         sums = ops.local(Spread.SUM, ops.without_grad(frozenset().union(*inputs)), frozenset(locals_of(added)))
-        if any(v.grad for v in locals_of(sums)) or self._cuts_rows(node):
+        if any(v.grad for v in locals_of(sums)):
+            self.facts.trained_statistics.add(node)
+            return sums
+        if self._cuts_rows(node):
             return sums
         filled = node.func.value if isinstance(node.func, ast.Attribute) else None
         if isinstance(self.facts.parents[node], ast.Expr) and isinstance(filled, ast.Name):

@@ -51,7 +51,8 @@ class Builtins:
         """Whether `iterable` yields one value for each row of a batch."""
         if not isinstance(iterable, ast.GeneratorExp | ast.ListComp):
             return True
-        return any(Spread.SHARD in ops.spreads(self._iterated(generator.iter)) for generator in iterable.generators)
+        iterated = (locals_of(self._iterated(generator.iter)) for generator in iterable.generators)
+        return any(v.spread is Spread.SHARD and not v.batch and not v.output for found in iterated for v in found)
 
     def _iterated(self, node: ast.expr) -> Values:
         """What a loop over `node` runs over, through `zip` and `enumerate`."""

@@ -80,7 +80,7 @@ class Calls(Stacks):
     def call(self, node: ast.Call, frame: Frame) -> Values:
         base: Values = UNKNOWN
         if isinstance(node.func, ast.Attribute):
-            base = self.evaluator.eval(node.func.value, frame)
+            base = self.evaluator.as_mapping(node.func, self.evaluator.eval(node.func.value, frame))
             self.facts.values[node.func.value] = self.facts.of(node.func.value) | base
         targets = self.evaluator.eval(node.func, frame)
         args = self.arguments(node, frame)

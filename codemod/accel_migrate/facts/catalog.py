@@ -114,11 +114,17 @@ CLASS_WEIGHTED_LOSSES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLo
 
 ROW_REDUCTIONS = {"mean": "mean", "sum": "sum", "nanmean": "mean", "nansum": "sum", "count_nonzero": "sum"}
 OTHER_REDUCTIONS = {
-    "all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max", "median", "min", "nanmedian", "nanquantile", "norm", "prod",
+    "all", "amax", "amin", "any", "argmax", "argmin", "corrcoef", "cov", "logsumexp", "max", "median", "min", "nanmedian", "nanquantile", "norm", "prod",
     "quantile", "std", "unique", "var",
 }  # fmt: skip
 SELECTIONS = {"argsort", "kthvalue", "msort", "sort", "topk"}
 """They compare along the last dimension unless told otherwise."""
+ELEMENTWISE = {
+    "add", "clamp", "clip", "div", "divide", "lerp", "masked_fill", "maximum", "minimum", "mul", "multiply", "sub", "subtract", "true_divide", "where",
+}  # fmt: skip
+"""Functions and methods which meet each element of one operand with those of the others."""
+BATCH_SIZES = {"num_graphs"}
+"""Attributes of batches that count their samples: those of PyTorch Geometric."""
 PRODUCTS = {"mm", "matmul", "__matmul__"}
 """Methods that multiply matrices."""
 SCALAR_PRODUCTS = {"dot", "inner", "vdot"}

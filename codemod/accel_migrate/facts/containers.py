@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ANY = "*"
 """Heap key of an element whose index or key is not a constant."""
+MAPPING = {"items", "keys", "values"}
+"""Methods that only dicts and their kin have."""
 
 
 class Containers:
@@ -144,6 +146,11 @@ class Containers:
         if isinstance(value, ModuleValue):
             return self.module_member(value, key) if isinstance(key, str) and key != ANY else self.any_member(value)
         return UNKNOWN
+
+    def as_mapping(self, func: ast.Attribute, values: Values) -> Values:
+        """`values` of which `items()` and kin are called: a dict, where one of them is; a model may return rows elsewhere."""
+        mappings = {v for v in values if isinstance(v, Box) and isinstance(v.site, ast.Dict | ast.DictComp)} if func.attr in MAPPING else set()
+        return frozenset(v for v in values if v in mappings or not isinstance(v, Box | Local)) if mappings else values
 
     def _all_elements(self, box: Box) -> Values:
         return frozenset().union(*(values for _, values in self.machine.held_by(box)))

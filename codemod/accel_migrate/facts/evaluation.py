@@ -175,9 +175,14 @@ def _is_conditional(facts: Facts, node: ast.AST, statement: ast.stmt) -> bool:
 def _is_forward(facts: Facts, call: ast.Call, loop: Loop) -> bool:
     forward = facts.forwards.get(call)
     if forward is not None:
-        return loop.node in forward.contexts
+        return loop.node in forward.contexts and not _gives_figure(facts, call)
     reachable = _reachable(facts, call)
     return any(loop.node in f.contexts and f.scope.node in reachable for f in facts.forwards.values())
+
+
+def _gives_figure(facts: Facts, call: ast.Call) -> bool:
+    """Whether a module only makes a number of rows, as a loss does: it is to be given those of the global batch."""
+    return bool(spreads(facts.of(call))) and Spread.SHARD not in spreads(facts.of(call))
 
 
 def _reachable(facts: Facts, call: ast.Call) -> set[ast.AST]:

@@ -142,7 +142,7 @@ class Facts:
     forwards: dict[ast.Call, Forward] = field(default_factory=dict)
     conversions: dict[ast.expr, Conversion] = field(default_factory=dict)
     trained_statistics: set[ast.expr] = field(default_factory=set)
-    """Figures of a batch which its rows meet again, with gradients in some call of their function."""
+    """Figures of a batch which its rows meet again, or sums by class, with gradients in some call of their function."""
     blind_forwards: set[ast.Call] = field(default_factory=set)
     """Calls of models, with gradients, on nothing that is known to be rows."""
     unfollowed: ast.expr | None = None

@@ -70,6 +70,8 @@ class Members:
                 return frozenset({Made(Role.SHAPE, node, ops.shape_of(value))})
             if value.output and name == "loss":
                 return self._returned_loss(value)
+            if value.batch and name in catalog.BATCH_SIZES:
+                return frozenset({Local(Spread.COUNT)})
             if name in catalog.TENSOR_FACTS:
                 return UNKNOWN
             if name in catalog.DETACHING:

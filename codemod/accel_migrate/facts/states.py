@@ -101,9 +101,12 @@ class States:
                     sources.append(node.value)  # type: ignore[attr-defined]
         return any(part in self.facts.conversions for source in sources for part in ast.walk(source))
 
-    def convert_leaves(self, value: ast.expr, frame: Frame, how: str = "state") -> None:
-        """Inside linear arithmetic, each part that differs between processes becomes the global batch's."""
-        if not locals_of(self.facts.of(value)):
+    def convert_leaves(self, value: ast.expr, frame: Frame, how: str = "state", inside: frozenset[ast.expr] = frozenset()) -> None:
+        """Inside linear arithmetic, each part that differs between processes becomes the global batch's.
+
+        `inside` are the expressions of which `value` is a part: `n = n + len(x)` is computed from itself.
+        """
+        if value in inside or not locals_of(self.facts.of(value)):
             return
         for part in self._parts(value, frame):
             if part is value:
@@ -111,7 +114,7 @@ class States:
                 for bound in indices(value.slice) if isinstance(value, ast.Subscript) else []:
                     self.convert_leaves(bound, frame, how)
             else:
-                self.convert_leaves(part, frame, how)
+                self.convert_leaves(part, frame, how, inside | {value})
 
     def _parts(self, value: ast.expr, frame: Frame) -> list[ast.expr]:
         """The operands in `value` to make global; `value` itself where its own figure can be."""

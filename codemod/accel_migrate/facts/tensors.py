@@ -68,12 +68,22 @@ class Tensors:
         if name in catalog.TENSOR_PRODUCTS and len(inputs) > 1:
             return ops.local(Spread.SUM, *inputs) if last in catalog.SCALAR_PRODUCTS and Spread.SHARD in ops.spreads(first) else ops.product(first, inputs[1])
         shard = any(Spread.SHARD in ops.spreads(v) for v in inputs)
+        if shard and last in catalog.ELEMENTWISE:
+            self._meets_statistics([*args.nodes, *args.keyword_nodes.values()], inputs, frame)
         if shard and (Spread.SHARD in ops.spreads(first) or not locals_of(first)):
             if last in {*catalog.ROW_REDUCTIONS, *catalog.OTHER_REDUCTIONS, *catalog.SELECTIONS, *axes.SHAPING}:
                 return self.transformed(last, first, inputs[1:], args, 1, node.args[0] if node.args else node)
             return ops.local(Spread.SHARD, *inputs)
         result = frozenset(locals_of(ops.tensor_method(last, first, self.dims(args, 1), inputs[1:])))
         return ops.made_of(result, [first, *inputs[1:]], node.args[0]) if node.args else result
+
+    def _meets_statistics(self, nodes: list[ast.expr], values: list[Values], frame: Frame) -> None:
+        """`torch.where(target > 0.5, target.mean(), 1)`: each row meets the figures of all of them."""
+        for node, found in zip(nodes, values, strict=False):
+            if ops.statistic(found):
+                self.evaluator.convert(node, found, frame, "statistic")
+            elif ops.statistic(ops.without_grad(found)):
+                self.facts.trained_statistics.add(node)
 
     def _stacked(self, values: Values, args: Arguments) -> Values:
         dim = self._literal(node) if (node := args.node(1, "dim")) is not None else 0
@@ -112,6 +122,8 @@ class Tensors:
         if counts is not None:
             return counts
         inputs = [self.evaluator._deep(v) for v in args.all()]
+        if name.rstrip("_") in catalog.ELEMENTWISE and any(Spread.SHARD in ops.spreads(v) for v in (base, *inputs)):
+            self._meets_statistics([func.value, *args.nodes, *args.keyword_nodes.values()], [base, *inputs], frame)
         if name in axes.REPEATING and not locals_of(base) and any(Spread.COUNT in ops.spreads(v) for v in inputs):
             return frozenset({axes.repeated(name, self._literals(args.nodes))})
         return self.transformed(name, base, inputs, args, 0, func.value)

@@ -45,9 +45,12 @@ def _couples(context: Context, node: ast.AST) -> bool:
         return _are_crossed(context, node.left, node.right)
     if not isinstance(node, ast.Call):
         return False
+    if node in context.facts.trained_statistics and context.in_model(node):
+        return True  # sums by class or segment, from which the model goes on
     name = context.facts.external.get(node, "").rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
     if name in PAIRWISE:
-        return any(_trained(context, a) for a in node.args) and all(context.is_batch(a) for a in node.args[:2] if not isinstance(a, ast.Constant))
+        rows = [context.is_batch(a) or _is_figure(context, a) for a in node.args[:2] if not isinstance(a, ast.Constant)]
+        return any(_trained(context, a) for a in node.args) and all(rows)
     if name == "einsum":
         return any(_trained(context, a) for a in node.args) and _crosses(context, node)
     operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) and context.is_batch(node.func.value) else []), *node.args]
@@ -58,9 +61,13 @@ def _couples(context: Context, node: ast.AST) -> bool:
 
 def _meet_statistic(context: Context, rows: ast.expr, other: ast.expr) -> bool:
     """`x - x.mean(0)`: each row meets a figure of all of them, which is not made global."""
-    if other in context.facts.conversions:
-        return False
-    return context.is_batch(rows) and {v.spread for v in context.locals(other)} <= STATISTICS and bool(context.locals(other))
+    return context.is_batch(rows) and _is_figure(context, other)
+
+
+def _is_figure(context: Context, node: ast.expr) -> bool:
+    """Whether `node` is a figure of this process's rows that is not made global: a mean of the rows, prototypes of classes."""
+    figures = {v.spread for v in context.locals(node)}
+    return node not in context.facts.conversions and bool(figures) and figures <= STATISTICS
 
 
 def _trained(context: Context, node: ast.expr) -> bool:

@@ -16,6 +16,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
+from accel_migrate.facts.texts import is_text
 from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.rules._gathering import gather_at
 from accel_migrate.rules._meetings import kept_for_training, meeting
@@ -153,7 +154,8 @@ def _by_terms(context: Context, conversion: Conversion, guarded: list[ast.stmt] 
 
 def _stays_on_host(context: Context, conversion: Conversion) -> bool:
     """Whether the script never moved these rows to the device; the prepared loader did."""
-    return context.home.device is not None and all(v.host for v in context.locals(conversion.value)) and context.is_batch(conversion.value)
+    on_host = all(v.host for v in context.locals(conversion.value)) and context.is_batch(conversion.value)
+    return context.home.device is not None and on_host and not is_text(context.facts, conversion.value)
 
 
 def _operand(context: Context, conversion: Conversion) -> ast.expr | None:

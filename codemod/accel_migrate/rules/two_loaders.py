@@ -39,7 +39,7 @@ def _alike(context: Context, taken: frozenset[ast.AST]) -> bool:
 
 
 def _batch_sizes(context: Context, node: ast.AST) -> set[str | None]:
-    expression = node.iter if isinstance(node, ast.For | ast.AsyncFor) else node.args[0] if isinstance(node, ast.Call) else node
+    expression = node.iter if isinstance(node, ast.For | ast.AsyncFor) else node.args[0] if isinstance(node, ast.Call) and node.args else node
     loaders = [v for v in context.facts.of(expression) if isinstance(v, Made) and v.role is Role.LOADER]
     return {_batch_size(v.site) for v in loaders} or {None}
 
