@@ -132,7 +132,7 @@ def gather_batch(world: World, tracker: Tracker, data: Any, objects: bool) -> An
     if world.size == 1:
         return data
     run = tracker.run
-    rows = find_batch_size(data)
+    rows = len(data) if objects and isinstance(data, list) else find_batch_size(data)
     if run is not None and run.exhausted and rows is not None and rows == sum(Share.of(t, world.size, world.rank).local for t in run.totals):
         return _in_original_order(world, data, run.totals, objects)
     if tracker.borrows(rows, next(leaves(data), None)):

@@ -28,6 +28,46 @@ def is_hosted(facts: Facts, gather: Gather, name: str) -> bool:
     return bool(found) and all(v.host for v in found)
 
 
+def lists_of_records(facts: Facts, gather: Gather) -> list[str]:
+    """Variables that are read as lists with one dict for each sample: `for t in targets: t["boxes"]`.
+
+    Only where a part of the batch is such a list: an output alone may have one dict for each of its levels.
+    """
+    around = _around(facts, gather)
+    given = {n.id for n in ast.walk(around.target) if isinstance(n, ast.Name)} if isinstance(around, ast.For) else set()
+    found = [name for name in gather.names if name not in gather.blocks and _is_list_of_records(facts, gather, name)]
+    return found if gather.backward is None and given & set(found) else []
+
+
+def _is_list_of_records(facts: Facts, gather: Gather, name: str) -> bool:
+    for node in later(facts, gather):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and any(map(_is_record, _items_of(facts, node))):
+            return True
+    return False
+
+
+def _items_of(facts: Facts, iterated: ast.expr) -> Iterator[ast.AST]:
+    """What reads the entries of `iterated`, over which a loop runs, alone or in a `zip` or `enumerate`: the parents of the reads."""
+    node, place = iterated, None
+    call = facts.parents[node]
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in {"zip", "enumerate"} and node in call.args:
+        node, place = call, call.args.index(node) + (call.func.id == "enumerate")
+    loop = facts.parents[node]
+    if not isinstance(loop, ast.For | ast.comprehension) or loop.iter is not node:
+        return
+    target = loop.target.elts[place] if place is not None and isinstance(loop.target, ast.Tuple) and place < len(loop.target.elts) else loop.target
+    around = loop if isinstance(loop, ast.For) else facts.parents[loop]
+    if isinstance(target, ast.Name):
+        yield from (facts.parents[n] for n in ast.walk(around) if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load))
+
+
+def _is_record(read: ast.AST) -> bool:
+    """Whether a value is read as a dict there."""
+    if isinstance(read, ast.Subscript):
+        return isinstance(read.slice, ast.Constant) and isinstance(read.slice.value, str)
+    return isinstance(read, ast.Attribute) and read.attr in {"items", "keys", "values"}
+
+
 def _around(facts: Facts, gather: Gather) -> ast.For | ast.FunctionDef | ast.Module:
     function = facts.function(gather.statement)
     return next((a for a in facts.ancestors(gather.statement) if isinstance(a, ast.For)), function)  # type: ignore[return-value]

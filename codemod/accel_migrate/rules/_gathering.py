@@ -9,7 +9,7 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Gather
-from accel_migrate.facts.gathered import is_hosted, later
+from accel_migrate.facts.gathered import is_hosted, later, lists_of_records
 from accel_migrate.rules.backward import out_of_reach
 
 JOINS = {"cat", "concat", "stack", "concatenate", "vstack", "hstack"}
@@ -27,7 +27,8 @@ def gather_at(context: Context, gather: Gather, rule: str, why: str) -> Iterator
         values.append(f"{{h{i}}}")
         parts[f"h{i}"] = Inner(call)
         yield context.replace(rule, call, name, why)
-    plain = [name for name in gather.names if name not in gather.blocks]
+    listed = lists_of_records(context.facts, gather)
+    plain = [name for name in gather.names if name not in gather.blocks and name not in listed]
     names += [*plain, *gather.paths.values()]
     values += [*plain, *(_as_written(context, gather, path) for path in gather.paths)]
     if gather.blocks and not context.dialect.exact:
@@ -40,6 +41,7 @@ def gather_at(context: Context, gather: Gather, rule: str, why: str) -> Iterator
         yield out_of_reach(context, gather.statement)
         return
     lines = [f"{', '.join(names)} = {call_text}({right})"] if names else []
+    lines += [f"{name} = {call_text}({name}, use_gather_object=True)" for name in listed]
     lines += [f"{name} = {call_text}({name}, in_blocks=True)" for name in gather.names if name in gather.blocks]
     lines += [f"{name} = {context.say(context.dialect.global_len, gather.statement).replace('{x}', name)}" for name in gather.sizes]
     insert = InsertBefore if gather.hoisted else InsertAfter

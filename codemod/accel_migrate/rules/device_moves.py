@@ -99,7 +99,7 @@ def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[
     assert isinstance(call.func, ast.Attribute)
     statement = context.facts.statement(call)
     source = context.source(call)
-    if (isinstance(statement, ast.Expr) and statement.value is call) or _becomes_identity(statement, removed):
+    if _only_moves(statement, removed) or _becomes_identity(statement, removed):
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
     elif _inside_comprehension(context, call):
         yield from _drop_copy(context, call, removed)
@@ -108,6 +108,14 @@ def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[
         arguments = ", ".join(f"{name}={{k{i}}}" if name else f"{{k{i}}}" for i, (name, _) in enumerate(kept))
         template = f"{{x}}.to({arguments})" if kept else "{x}"
         yield context.replace(ID, call, template, WHY, x=call.func.value, **{f"k{i}": node for i, (_, node) in enumerate(kept)})
+
+
+def _only_moves(statement: ast.stmt, removed: set[ast.Call]) -> bool:
+    """Whether `statement` is a move alone, or several beside each other: `a.cuda(), b.cuda()`."""
+    if not isinstance(statement, ast.Expr):
+        return False
+    parts = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+    return all(part in removed for part in parts)
 
 
 def _kept_arguments(call: ast.Call) -> list[tuple[str | None, ast.expr]]:

@@ -11,6 +11,7 @@ from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, WrapStatements
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Ref, Role
+from accel_migrate.rules._taken_ahead import parted, taken_ahead
 from accel_migrate.side_effects import (
     is_guarded,
     opens_for_writing,
@@ -137,8 +138,9 @@ def _end_early(context: Context, function: ast.FunctionDef) -> Iterator[Edit]:
 
 def _guards(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
     """Runs of neighbouring statements that write go under one guard."""
-    for run in runs_of(context.facts, statements):
+    for run in (part for whole in runs_of(context.facts, statements) for part in parted(whole)):
         condition = run[0]
+        yield from taken_ahead(context, condition, ID, WHY)
         if len(run) == 1 and isinstance(condition, ast.If) and not condition.orelse:
             text, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", condition, ID)
             yield _replace_inner(context, condition.test, f"{text} and {{x}}")
