@@ -228,7 +228,8 @@ class Calls(Stacks):
         env = self.machine.function_env(method, args.positional, args.keywords, frozenset({target}))
         self.facts.callees[node].add(method)
         result = self.machine.run_function(method, self.facts.scopes[method], env, target)
-        if not result and role is Role.MODEL and self.takes_shard(args):
+        gathers = any(self.facts.inside(statement, method) for statement, gather in self.machine.plan.items() if gather.backward is not None)
+        if not result and role is Role.MODEL and self.takes_shard(args) and not gathers:
             return self.model_output(args)
         if role is Role.MODEL and not self.machine.no_grad:
             return frozenset(_with_grad(v) for v in result)

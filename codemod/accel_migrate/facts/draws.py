@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from accel_migrate.facts.facts import Facts, Gather
 from accel_migrate.facts.operations import spreads
-from accel_migrate.facts.values import Role, Spread
+from accel_migrate.facts.values import Role, Spread, locals_of
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -62,6 +62,8 @@ def _loops(facts: Facts, node: ast.AST) -> list[ast.AST]:
 def _feeds_training(facts: Facts, statement: ast.stmt, names: list[str]) -> bool:
     """Whether one of `names` is read where a backward pass runs: in the same loop, before it in a straight line, or by a call that trains."""
     function = facts.function(statement)
+    if any(statement.value in v.taken for b in facts.backwards.values() for v in locals_of(b.values)):  # type: ignore[attr-defined]
+        return True
     backwards = [b.call for b in facts.backwards.values()]
     here = [call for call in backwards if facts.function(call) is function]
     trainers = {facts.function(call) for call in backwards}

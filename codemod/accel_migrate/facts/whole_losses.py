@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from accel_migrate.facts.evaluation import Around, end, gather_after, start
 from accel_migrate.facts.facts import Backward, Facts, Gather
-from accel_migrate.facts.values import Spread, locals_of
+from accel_migrate.facts.values import Role, Spread, locals_of
 
 DEEPEST = 8
 """Functions within functions that are searched for the forward pass."""
@@ -55,11 +55,11 @@ def _place(facts: Facts, backward: Backward) -> Gather | None:
         last = max(calls, key=end)
         if not _always_before(facts, facts.statement(last), backward.call, around):
             return None
-        if last in facts.forwards or _gives_rows(facts, last):
+        if _gives_rows(facts, last):
             gather = gather_after(facts, scope, around, calls, inside=True)
             return None if gather is None or _runs_again(facts, around, gather, backward.call) else gather
         inner = [f for f in facts.callees.get(last, ()) if isinstance(f, ast.FunctionDef)]
-        if len(inner) != 1:
+        if len(inner) != 1 or (last in facts.forwards and not _only_for_batches(facts, inner[0])):
             return None
         around, scope, until = inner[0], facts.scopes[inner[0]], end(inner[0])
     return None
@@ -81,7 +81,15 @@ def _calls(around: Around) -> Iterator[ast.Call]:
 
 def _gives_rows(facts: Facts, call: ast.Call) -> bool:
     """Whether `call` returns rows, or something with rows in it; a criterion that is a module returns one number."""
-    return any(v.batch or v.output or v.spread is Spread.SHARD for v in locals_of(facts.of(call)))
+    statement = facts.statement(call)
+    unpacked = [n for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)] if isinstance(statement, ast.Assign) and statement.value is call else []
+    return any(v.batch or v.output or v.spread is Spread.SHARD for node in (call, *unpacked) for v in locals_of(facts.of(node)))
+
+
+def _only_for_batches(facts: Facts, forward: ast.FunctionDef) -> bool:
+    """Whether a model's `forward` runs only on batches of loaders: rows that every process has would be gathered from all."""
+    calls = [call for call, functions in facts.callees.items() if forward in functions]
+    return bool(calls) and all(call in facts.forwards and None not in facts.forwards[call].contexts for call in calls)
 
 
 def _runs_model(facts: Facts, call: ast.Call) -> bool:
@@ -90,7 +98,7 @@ def _runs_model(facts: Facts, call: ast.Call) -> bool:
     pending: list[ast.Call] = [call]
     while pending:
         inner = pending.pop()
-        if inner in facts.forwards and _gives_rows(facts, inner):
+        if (inner in facts.forwards or facts.has_role(inner.func, Role.MODEL)) and _gives_rows(facts, inner):
             return True
         for function in facts.callees.get(inner, ()):
             if function not in seen:

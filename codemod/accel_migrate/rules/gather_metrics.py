@@ -57,7 +57,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, taken: dict[tuple[int, str], str]) -> Iterator[Edit | Finding]:
     if context.in_model(conversion.value) and _is_logged(context, conversion):
         conversion = replace(conversion, how="state")
-    if context.in_model(conversion.value) and conversion.how not in {"keep", *OUTLIVING}:
+    if context.in_model(conversion.value) and conversion.how not in {"keep", *OUTLIVING} and not _in_trainer(context, conversion.value):
         if getattr(context.facts.function(conversion.value), "name", "") != "forward" and conversion.how != "test":
             yield _no_formula(context, conversion)
         return
@@ -123,6 +123,12 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
     else:
         yield from _hoist(context, conversion.value, template, parts, guarded, taken)
+
+
+def _in_trainer(context: Context, node: ast.AST) -> bool:
+    """Whether `node` stands in a method that runs a backward pass itself: a model that trains itself shows what a script shows."""
+    function = context.facts.function(node)
+    return any(context.facts.function(call) is function for call in context.facts.backwards)
 
 
 def _is_logged(context: Context, conversion: Conversion) -> bool:

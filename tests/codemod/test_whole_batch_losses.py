@@ -1,0 +1,62 @@
+"""Where the rows of all processes are gathered for a loss: in helpers, in a model's own forward pass; and where not."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemod.marked import script
+from codemod.memory import after, migrated
+
+COUPLED = """\
+class Towers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x):
+        z = self.layer(x)
+        return F.cross_entropy(z @ z.T, torch.arange(len(z)))
+
+
+towers = Towers()
+adam = torch.optim.Adam(towers.parameters())
+for x, y in loader:
+    towers(x).backward()
+    adam.step()
+"""
+
+
+def test_a_model_that_computes_its_loss_gathers_in_its_forward() -> None:
+    result = migrated(script(COUPLED))
+    assert not result.findings
+    assert "        z = self.layer(x)\n        z = gather_with_grad(z)\n" in after(result)
+
+
+@pytest.mark.parametrize("use", ["towers(torch.ones(4, 8))\n", "loss = towers(dataset.tensors[0])\n"])
+def test_not_where_its_forward_sees_what_every_process_has(use: str) -> None:
+    result = migrated(script(COUPLED + use))
+    assert [f.rule for f in result.findings] == ["batch-coupling"]
+    assert "gather_with_grad" not in after(result)
+
+
+@pytest.mark.parametrize("line", ["z = z + torch.randn_like(z)", "z = model(z)", "z = F.dropout(z)"])
+def test_not_where_more_than_the_loss_follows(line: str) -> None:
+    step = "z = model(x)\n    {line}\n    loss = (z @ z.T).logsumexp(1).mean()\n    loss.backward()\n    optimizer.step()\n"
+    result = migrated(script(f"for x, y in loader:\n    {step.format(line=line)}"))
+    assert "batch-coupling" in {f.rule for f in result.findings} or "z = model(z)\n    z = accelerator.gather_with_grad(z)\n" in after(result)
+
+
+def test_a_batch_drawn_once_that_trains_through_a_helper_stays_a_batch() -> None:
+    helper = "def marked(rows):\n    copy = rows.clone()\n    copy[:, :2] = 0\n    return copy\n\n\n"
+    step = "x, y = next(iter(loader))\nx = marked(x)\nfor step in range(3):\n    model(x).mean().backward()\n    optimizer.step()\n"
+    result = migrated(script(helper + step))
+    assert "accelerator.backward(model(x).mean())" in after(result)
+    assert "gather" not in after(result)
+
+
+def test_a_model_that_trains_itself_shows_the_global_loss() -> None:
+    model = "class Layer(nn.Linear):\n    def fit(self, x):\n        loss = self.forward(x).pow(2).mean()\n        loss.backward()\n        print(loss.item())\n\n\n"
+    use = "layer = Layer(8, 4)\nsgd = torch.optim.SGD(layer.parameters(), 0.1)\nfor x, y in loader:\n    layer.fit(x)\n    sgd.step()\n"
+    result = migrated(script(model + use))
+    assert not result.findings
+    assert "global_mean(loss).item()" in after(result)
