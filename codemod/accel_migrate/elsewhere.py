@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.scopes import Scope
 
-SHAPE_ONLY = {"view", "reshape", "contiguous", "flatten", "to", "cuda", "long", "detach", "clone"}
+SHAPE_ONLY = {"view", "reshape", "contiguous", "flatten", "to", "cuda", "cpu", "long", "detach", "clone"}
 """Methods that leave the elements, and so what is counted of them, as they are."""
 COUNTING = {"sum", "float", "int", "ne", "eq", "gt", "ge", "lt", "le", "bool", "type_as", "clamp", "clamp_min"}
 PLAIN = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.Slice, ast.Tuple, ast.Constant)

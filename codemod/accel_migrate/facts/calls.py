@@ -328,6 +328,8 @@ class Calls(Stacks):
             return split
         found: set[Value] = set()
         tensors = frozenset(locals_of(base))
+        if func.attr in {"items", "values"} and any(isinstance(v, Box) for v in base):
+            tensors = frozenset(v for v in locals_of(base) if v.batch or v.output)  # rows have none
         if tensors or not base or TRAINABLE in base:
             found |= self.library.tensor_method(node, func, tensors, args, frame)
         elif func.attr == "format" and any(isinstance(v, Literal) and isinstance(v.value, str) for v in base):

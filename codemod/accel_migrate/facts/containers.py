@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts import packed
 from accel_migrate.facts.classes import find_method
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
@@ -129,6 +130,8 @@ class Containers:
         if isinstance(value, Local):
             if value.output and (key == "loss" or (value.labelled and key == 0)):
                 return self._returned_loss(value)
+            if value.packed is not None and key == 0:
+                return frozenset({packed.data(value)})
             return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
         if isinstance(value, Made):
             if value.role is Role.SHAPE:

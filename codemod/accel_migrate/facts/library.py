@@ -20,6 +20,7 @@ from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
     Instance,
+    Local,
     Made,
     Role,
     Spread,
@@ -162,6 +163,9 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
         else:
             self.machine.write_heap(wrapper, "yields", frozenset().union(*elements[: None if name == "itertools.chain" else 1]))
         return frozenset({wrapper})
+
+    def f_pack_padded_sequence(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        return frozenset(replace(v, packed=node, batch=False) if isinstance(v, Local) and v.spread is Spread.SHARD else v for v in args.get(0, "input"))
 
     def f_save(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if name in {"torch.save", "numpy.save"} and node.args:

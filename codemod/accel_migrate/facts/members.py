@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import catalog
+from accel_migrate.facts import catalog, packed
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import ancestry, own_method
 from accel_migrate.facts.scopes import Scope
@@ -72,6 +72,8 @@ class Members:
                 return self._returned_loss(value)
             if value.batch and name in catalog.BATCH_SIZES:
                 return frozenset({Local(Spread.COUNT)})
+            if value.packed is not None and name == "data":
+                return frozenset({packed.data(value)})
             if name in catalog.TENSOR_FACTS:
                 return UNKNOWN
             if name in catalog.DETACHING:

@@ -96,6 +96,8 @@ class Objects:
             return frozenset({value})
         if name in {"items", "named_children"} and self.calls.stacked(value):
             return self._named_modules(value, node)
+        if name in {"modules", "children", "named_modules", "named_children"}:
+            return self._modules(value, node, name.startswith("named"))
         if name == "register_parameter" and isinstance(label := args.literal(0, "name"), str):
             self.machine.store_attribute(value, label, args.get(1, "param"))
         if name == "state_dict":
@@ -107,9 +109,22 @@ class Objects:
             return self.calls.model_output(args)
         return UNKNOWN
 
+    def _modules(self, model: Made | Instance, node: ast.Call, named: bool) -> Values:
+        """What `for module in model.modules():` goes through: parts of `model`, of which no more is known."""
+        part: Values = frozenset({Made(Role.OBJECT, model.site, f"model.{node.func.attr}")})  # type: ignore[attr-defined]
+        if named:
+            return self._pairs(node, part)
+        wrapper = Made(Role.OBJECT, node, "iter:modules")
+        self.machine.write_heap(wrapper, "yields", part)
+        return frozenset({wrapper})
+
     def _named_modules(self, stack: Made | Instance, node: ast.Call) -> Values:
+        return self._pairs(node, self.calls.taken_from(stack, "*"))
+
+    def _pairs(self, node: ast.Call, second: Values) -> Values:
+        """Pairs of a name and one of `second`, to loop over."""
         pair = self.evaluator.box(node)
-        self.machine.write_heap(pair, 1, self.calls.taken_from(stack, "*"))
+        self.machine.write_heap(pair, 1, second)
         wrapper = Made(Role.OBJECT, node, "iter:items")
         self.machine.write_heap(wrapper, "yields", frozenset({pair}))
         return frozenset({wrapper})

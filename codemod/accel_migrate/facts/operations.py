@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from accel_migrate.facts import axes, catalog
+from accel_migrate.facts import axes, catalog, packed
 from accel_migrate.facts.values import UNKNOWN, Literal, Local, Spread, Values, locals_of, spread_of
 
 S = Spread
@@ -20,7 +20,8 @@ def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
     taken = frozenset().union(*(v.taken for v in found))
     mask = next((v.mask for v in found if v.mask is not None), None)
     if spread is S.MEAN and mask is not None:
-        changes |= {"weight": "{mask}.sum()", "parts": (("mask", mask),)}
+        template, counted = packed.denominator(mask) or ("{mask}.sum()", mask)
+        changes |= {"weight": template, "parts": (("mask", counted),)}
         spread = S.RATIO
     sliced = _layout(found)["sliced"]
     if spread in {S.MEAN, S.SUM} and sliced is not None and not any(v.grad for v in found):

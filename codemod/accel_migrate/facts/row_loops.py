@@ -15,6 +15,8 @@ from accel_migrate.facts.values import Box, Spread, locals_of
 RowLoop = ast.For | ast.AsyncFor | ast.comprehension
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 THROUGH = {"zip", "enumerate", "reversed", "list", "tqdm", "trange"}
+SAME_EVERYWHERE = {"chunk", "items", "values", "keys"}
+"""Methods that give as many parts on each process."""
 FILLING = {"append", "extend", "insert"}
 
 
@@ -65,8 +67,8 @@ class RowLoops:
                 return any(spreads(self.facts.of(bound)) == {Spread.COUNT} for bound in iterated.args)
             if name in THROUGH:
                 return any(self._runs_over_rows(argument) for argument in iterated.args)
-            if name == "chunk":
-                return False  # as many parts on each process
+            if name in SAME_EVERYWHERE:
+                return False
         if any(isinstance(v, Box) for v in values):
             return any(isinstance(v, Box) and v.site in self._lists for v in values)
         return spreads(values) == {Spread.SHARD} and not any(v.batch or v.output or v.axis != 0 for v in locals_of(values))

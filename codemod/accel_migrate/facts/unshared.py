@@ -9,6 +9,7 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.recurrent import time_first_layer
 from accel_migrate.facts.values import Role
+from accel_migrate.quoting import quote
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -40,7 +41,7 @@ def _kinds(facts: Facts) -> Iterator[tuple[ast.AST | None, str]]:
     yield _made_once(facts), "the model gets the same data in every step: as one batch of a DataLoader (batch_size=len(data)) its rows can be shared out, if no row looks at others (a graph)"
     batch = _made_in_the_step(facts)
     if batch is not None:
-        text = ast.unparse(batch).split("\n")[0][:60].rstrip(":")
+        text = quote(batch)
         yield batch, f"it is not known whether `{text}` makes one batch, with a row for each sample; let a DataLoader make it, or call accelerator.shard_batch on it by hand"
 
 

@@ -162,6 +162,8 @@ class Local:
     """For SHARD: not all rows, but those for which this expression is true; their number is in no proportion to the batch."""
     sliced: ast.expr | None = None
     """For SHARD: not all rows, but those between fixed bounds of these: the first four of a process are not those of the batch."""
+    packed: ast.AST | None = None
+    """For SHARD: the packed sequences that this call makes; their data have a row for each step of each sample."""
     reduced: ast.expr | None = None
     """For MIXED: the rows or figure of which alone it was made (`x.std()`, `loss.sqrt()`); made of the global ones it is the global figure."""
     weight: str = ""

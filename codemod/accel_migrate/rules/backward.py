@@ -17,6 +17,7 @@ from accel_migrate.facts.accumulation import accumulation_window
 from accel_migrate.facts.facts import Backward
 from accel_migrate.facts.mixing import origin_of_mixture
 from accel_migrate.facts.values import Local, Spread, spread_of
+from accel_migrate.quoting import quote
 from accel_migrate.rules._terms import backward_lines
 
 ID = "backward"
@@ -105,7 +106,7 @@ def code_of(context: Context, node: ast.expr) -> str:
 def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule="weighted-mean", severity=Severity.WARNING,
-        message=f"this loss is a mean over something else than rows; with equal weights per process {what} differs slightly",
+        message=f"this loss is a mean over something else than rows; with equal weights per process {what} differs",
         advice=context.dialect.weighted_advice,
     )  # fmt: skip
 
@@ -113,7 +114,7 @@ def unknown_denominator(context: Context, node: ast.AST, what: str) -> Finding:
 def _unknown(context: Context, node: ast.AST, loss: ast.expr) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule="unknown-reduction", severity=Severity.WARNING,
-        message=f"what makes `{ast.unparse(loss)[:40]}` is out of sight: it was taken for a mean over the rows of the batch",
+        message=f"what makes `{quote(loss, 40)}` is out of sight: it was taken for a mean over the rows of the batch",
         advice='if it is one, nothing is left to do; for a sum pass reduction="sum", for a mean over n other things weight=n',
     )  # fmt: skip
 
@@ -121,7 +122,7 @@ def _unknown(context: Context, node: ast.AST, loss: ast.expr) -> Finding:
 def _origin(context: Context, loss: ast.expr) -> str:
     """The expression that mixes them, where it is not the loss as it stands."""
     origin = origin_of_mixture(context.facts, loss)
-    return "" if isinstance(origin, ast.Name) else f" by `{ast.unparse(origin)[:60]}` ({context.source(origin).where(origin.lineno)})"
+    return "" if isinstance(origin, ast.Name) else f" by `{quote(origin)}` ({context.source(origin).where(origin.lineno)})"
 
 
 def _mixed(context: Context, node: ast.AST, loss: ast.expr) -> Finding:

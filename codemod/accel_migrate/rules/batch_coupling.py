@@ -13,6 +13,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Spread
+from accel_migrate.quoting import quote
 
 ID = "batch-coupling"
 TITLE = "Find losses that compare the samples of a batch"
@@ -112,6 +113,6 @@ def _new_dimension(context: Context, node: ast.expr) -> int | None:
 def _finding(context: Context, node: ast.AST) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule=ID, severity=Severity.ERROR,
-        message=f"`{ast.unparse(node)[:60]}` compares the samples of a batch with each other: on N processes each sees only its own, and the loss is another one",
+        message=f"`{quote(node)}` compares the samples of a batch with each other: on N processes each sees only its own, and the loss is another one",
         advice="gather what is compared, with gradients, on every process first: torch.distributed.nn.all_gather, then call accelerator.backward on the loss of the whole batch",
     )  # fmt: skip

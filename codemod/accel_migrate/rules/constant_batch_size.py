@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts.whole_sizes import WholeSizes
+from accel_migrate.quoting import quote
 
 ID = "constant-batch-size"
 TITLE = "Let shapes follow the rows of each process"
@@ -99,6 +100,6 @@ def _side_by_side(node: ast.AST) -> list[ast.expr]:
 def _finding(context: Context, node: ast.Call) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
-        message=f"`{ast.unparse(node)[:60]}` counts the rows of the whole batch, and each of N processes holds a part of them",
+        message=f"`{quote(node)}` counts the rows of the whole batch, and each of N processes holds a part of them",
         advice="ask the rows themselves: x.size(0), or len(x)",
     )  # fmt: skip

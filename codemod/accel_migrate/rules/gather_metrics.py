@@ -18,6 +18,7 @@ from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
 from accel_migrate.facts.texts import is_text
 from accel_migrate.facts.values import Local, Spread, spread_of
+from accel_migrate.quoting import quote
 from accel_migrate.rules._gathering import gather_at
 from accel_migrate.rules._meetings import kept_for_training, meeting
 from accel_migrate.rules._terms import global_figure
@@ -315,7 +316,7 @@ def _no_formula(context: Context, conversion: Conversion) -> Finding:
     node = conversion.value
     return Finding(
         source=context.source(node), node=node, rule="local-figure", severity=Severity.WARNING,
-        message=f"`{ast.unparse(node)[:60]}` is computed from this process's rows only",
+        message=f"`{quote(node)}` is computed from this process's rows only",
         advice="gather what it is computed from first: accelerator.gather_for_metrics(...)",
     )  # fmt: skip
 
@@ -324,6 +325,6 @@ def _in_row_loop(context: Context, conversion: Conversion) -> Finding:
     node = conversion.value
     return Finding(
         source=context.source(node), node=node, rule="row-loops", severity=Severity.ERROR,
-        message=f"`{ast.unparse(node)[:60]}` is a figure of this process's rows in a loop over them: the processes go through it different numbers of times and cannot meet there",
+        message=f"`{quote(node)}` is a figure of this process's rows in a loop over them: the processes go through it different numbers of times and cannot meet there",
         advice="gather before the loop: x = accelerator.gather_for_metrics(x), under another name if the step goes on with x; or keep one figure for each row in a tensor and gather that",
     )  # fmt: skip

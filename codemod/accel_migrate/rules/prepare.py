@@ -16,6 +16,7 @@ from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, ReplaceExpres
 from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
+from accel_migrate.facts.whole_steps import steps_on_whole_data
 from accel_migrate.rules._variables import RUNNABLE, Object, Variable, lives
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import loops_over, runs_models
@@ -47,7 +48,7 @@ def _of_nobody(context: Context) -> Iterator[Finding]:
     if context.distributed:
         return
     for site, models in context.facts.optimized.items():
-        if not models and isinstance(site, ast.Call) and not context.is_unused(site):
+        if not models and isinstance(site, ast.Call) and not context.is_unused(site) and not steps_on_whole_data(context.facts, site):
             yield Finding(
                 source=context.source(site), node=site, rule="unknown-parameters", severity=Severity.ERROR,
                 message="whose parameters this optimizer trains is not known: the gradients of what is not prepared are not averaged over the processes",

@@ -14,6 +14,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertBefore, Severity
 from accel_migrate.facts.diverging import LOOKED_UP, Diverging
 from accel_migrate.facts.values import Spread
+from accel_migrate.quoting import quote
 from accel_migrate.side_effects import is_guarded, runs_models
 
 ID = "rank-dependent-branch"
@@ -149,5 +150,5 @@ def _is_hyperparameter(target: ast.expr) -> bool:
 
 def _finding(context: Context, node: ast.stmt, problem: str, advice: str = AGREE) -> Finding:
     shown = node.test if isinstance(node, ast.If | ast.While) else node
-    message = f"`{ast.unparse(shown)[:60]}` {problem}"
+    message = f"`{quote(shown)}` {problem}"
     return Finding(source=context.source(node), node=node, rule=ID, severity=Severity.ERROR, message=message, advice=advice)

@@ -12,6 +12,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Spread
+from accel_migrate.quoting import quote
 
 ID = "row-loops"
 TITLE = "Find draws and figures in loops over the rows of one process"
@@ -66,7 +67,7 @@ def _is_sized_by_mask(context: Context, call: ast.Call) -> bool:
 def _in_loop(context: Context, call: ast.Call) -> Finding:
     return Finding(
         source=context.source(call), node=call, rule=ID, severity=Severity.ERROR,
-        message=f"`{ast.unparse(call)[:60]}` is drawn once for each of this process's rows: the rows get other draws than in the whole batch, and the random streams of the processes part",
+        message=f"`{quote(call)}` is drawn once for each of this process's rows: the rows get other draws than in the whole batch, and the random streams of the processes part",
         advice="draw in the data set or its collate_fn, or for all rows at once before the loop: draws = accelerator.draw(torch.rand, len(x)), then draws[i]",
     )  # fmt: skip
 
@@ -74,6 +75,6 @@ def _in_loop(context: Context, call: ast.Call) -> Finding:
 def _by_mask(context: Context, call: ast.Call) -> Finding:
     return Finding(
         source=context.source(call), node=call, rule=ID, severity=Severity.ERROR,
-        message=f"`{ast.unparse(call)[:60]}` draws as many numbers as a mask picks of this process's rows: the random streams of the processes part",
+        message=f"`{quote(call)}` draws as many numbers as a mask picks of this process's rows: the random streams of the processes part",
         advice="draw for all rows and pick afterwards: noise = torch.randint(10, (len(x),)), then noise[mask]",
     )  # fmt: skip

@@ -13,6 +13,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts import axes, catalog
 from accel_migrate.facts.values import Spread
+from accel_migrate.quoting import quote
 
 ID = "row-mixing"
 TITLE = "Find operations that mix or pick the rows of a batch"
@@ -124,6 +125,6 @@ def _in_training(context: Context, node: ast.AST) -> bool:
 def _finding(context: Context, node: ast.AST, problem: str) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
-        message=f"`{ast.unparse(node)[:60]}` {problem}: on N processes that is not what it does to the whole batch",
+        message=f"`{quote(node)}` {problem}: on N processes that is not what it does to the whole batch",
         advice="do it before the loader cuts the batch (in the data set or a collate_fn), or gather what is compared, with gradients: torch.distributed.nn.all_gather",
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
+from accel_migrate.quoting import quote
 
 ID = "squeeze-rows"
 TITLE = "Find squeezes that drop the batch dimension"
@@ -46,6 +47,6 @@ def _meets_others(context: Context, node: ast.Call) -> bool:
 def _finding(context: Context, node: ast.Call) -> Finding:
     return Finding(
         source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
-        message=f"`{ast.unparse(node)[:60]}` drops the batch dimension on a process that holds one row (the last batch of an epoch, for one)",
+        message=f"`{quote(node)}` drops the batch dimension on a process that holds one row (the last batch of an epoch, for one)",
         advice="name the dimension to drop: squeeze(-1)",
     )  # fmt: skip
