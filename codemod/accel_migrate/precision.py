@@ -16,6 +16,10 @@ from accel_migrate.scalers import is_scaler
 
 ENABLED_FIRST = {"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"}
 
+GPU = "torch.cuda.is_available()"
+BY_DEVICE = f'"fp16" if {GPU} else "bf16"'
+"""The default of `torch.autocast`: float16 on a GPU, bfloat16 on the CPU."""
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -81,6 +85,8 @@ def _switched(context: Context, kind: str, condition: ast.expr | None, known: bo
         test = at_home(context, condition)
     except NotAtHome:
         return Precision(kind, known=False)
+    if kind == BY_DEVICE and test == GPU:
+        kind = '"fp16"'
     if test in {"True", "False"}:
         return Precision(kind if test == "True" else '"no"', known=known)
     kind = f"({kind})" if " if " in kind else kind
@@ -89,8 +95,14 @@ def _switched(context: Context, kind: str, condition: ast.expr | None, known: bo
 
 def _kind(context: Context, call: ast.Call, dtype: ast.expr | None) -> str:
     if dtype is None or (isinstance(dtype, ast.Constant) and dtype.value is None):
-        return '"bf16"' if _device_type(call) == "cpu" else '"fp16"'
+        return BY_DEVICE if _device_type(call) is None and _names_device(context, call) else '"bf16"' if _device_type(call) == "cpu" else '"fp16"'
     return precision_name(context, dtype)
+
+
+def _names_device(context: Context, call: ast.Call) -> bool:
+    """Whether `torch.autocast(device.type)` leaves it to the device where the script runs which type is the default."""
+    given = next((k.value for k in call.keywords if k.arg == "device_type"), call.args[0] if call.args else None)
+    return given is not None and context.facts.external.get(call) in {"torch.autocast", "torch.amp.autocast"}
 
 
 def _likely(context: Context, dtype: ast.expr | None) -> str:

@@ -36,7 +36,7 @@ def test_sarif_places_findings_by_characters(files: Files, capsys: pytest.Captur
     run = sarif(capsys, "my src/train.py")
     _, warning, note = run["results"]
     assert (warning["ruleId"], warning["level"], note["level"]) == ("metric", "warning", "note")
-    assert warning["message"] == {"text": "is of one process gather it"}
+    assert warning["message"] == {"text": "is of one process. gather it"}
     physical = warning["locations"][0]["physicalLocation"]
     assert physical["artifactLocation"] == {"uri": "my%20src/train.py", "uriBaseId": "%SRCROOT%"}
     assert physical["region"] == {"startLine": 4, "startColumn": 10, "endLine": 4, "endColumn": 25}

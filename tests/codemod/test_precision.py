@@ -53,6 +53,8 @@ def migrated(files: Files, setup: str, region: str) -> tuple[Result, str]:
         ("dtype = torch.bfloat16 if args.amp == 'bf16' else torch.float16", REGION, "\"bf16\" if args.amp == 'bf16' else \"fp16\""),
         ("", "torch.autocast(device.type, torch.bfloat16)", '"bf16"'),
         ("", "torch.autocast('cuda')", '"fp16"'),
+        ("", "torch.autocast(device.type)", '"fp16" if torch.cuda.is_available() else "bf16"'),
+        ("", "torch.autocast(device.type, enabled=device.type == 'cuda')", '"fp16" if torch.cuda.is_available() else "no"'),
         ("", "torch.autocast('cpu')", '"bf16"'),
         ("dtype = {'bf16': torch.bfloat16, 'fp16': torch.float16, 'none': torch.float32}[args.amp]", REGION, '{"bf16": "bf16", "fp16": "fp16", "none": "no"}[args.amp]'),
         ("dtype = getattr(torch, {'bf16': 'bfloat16', 'fp16': 'float16'}[args.amp])", REGION, '{"bf16": "bf16", "fp16": "fp16"}[args.amp]'),

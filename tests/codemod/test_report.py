@@ -92,7 +92,8 @@ def test_launch_line_fits_target_and_layout(files: Files) -> None:
     plain, module = load_project(Path("my train.py")), load_project(Path("pkg/train.py"))
     assert launch_line(plain, "accelerate", Path("my train.py")).startswith("accelerate launch ")
     assert launch_line(plain, "accel_runtime", Path("my train.py")).endswith(" 2 'my train.py' ARGS")
-    assert launch_line(module, "accel_runtime", Path("pkg/train.py")).endswith(" 2 -m pkg.train ARGS")
+    assert launch_line(module, "accel_runtime", Path("pkg/train.py")) == "accel launch --num_processes 2 -m pkg.train ARGS"
+    assert launch_line(module, "accel_runtime", Path("new/pkg/train.py")) == "cd new && accel launch --num_processes 2 -m pkg.train ARGS"
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="the program `patch` is not installed")

@@ -99,3 +99,28 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"], "nothing is written beside the script"
     assert main(["missing.py"]) == 2
     assert capfd.readouterr().err == "accel verify: error: missing.py: there is no such file\n"
+
+
+AVERAGED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+torch.manual_seed(0)
+model = nn.Linear(2, 1)
+average = torch.optim.swa_utils.AveragedModel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in DataLoader(torch.randn(12, 2), batch_size=4):
+    optimizer.zero_grad()
+    model(x).pow(2).mean().backward()
+    optimizer.step()
+    average.update_parameters(model)
+torch.save({"model": model.state_dict(), "average": average.state_dict()}, "both.pt")
+"""
+
+
+def test_a_state_that_its_own_script_does_not_load_either_is_no_difference(warm: ForkingRunner, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(AVERAGED)
+    comparison = compared(warm, Job(tmp_path, "train.py"), Job(tmp_path, "train.py"), processes=1)
+    assert comparison.verdict == SAME, comparison
+    assert comparison.loaded == 2  # the model, into either

@@ -72,7 +72,20 @@ def _checked(facts: Facts, node: Around, gather: Gather, loss: bool) -> Gather |
     every = [v for found in kept.values() for v in found]
     if any(v.axis != 0 or v.blocks == RAGGED for v in every) or any(v.blocks for name, found in kept.items() if name not in gather.names for v in found):
         return None
+    if loss and any(_picks_rows(facts, n) for n in read if isinstance(n, ast.Name) and n.id in gather.names):
+        return None  # the numbers of this process's rows are none of the rows of the whole batch
     return replace(gather, blocks=frozenset(n for n in gather.names if any(v.blocks for v in kept[n])), sizes=_sizes(facts, node, read, after, loss))
+
+
+def _picks_rows(facts: Facts, name: ast.Name) -> bool:
+    """Whether `name` says by number which rows of a batch are taken: `y[order]`, and not `y[mask]` or `class_weights[y]`."""
+    parent = facts.parents[name]
+    if isinstance(parent, ast.Tuple):
+        parent = facts.parents[parent]
+    if isinstance(parent, ast.Subscript):
+        return parent.value is not name and Spread.SHARD in spreads(facts.of(parent.value)) and not any(v.truth for v in locals_of(facts.of(name)))
+    taking = isinstance(parent, ast.Call) and ast.unparse(parent.func).rpartition(".")[2] in {"index_select", "take_along_dim", "take"}
+    return taking and Spread.SHARD in spreads(facts.of(parent))
 
 
 def _sizes(facts: Facts, node: Around, read: list[ast.expr], after: Position, loss: bool) -> tuple[str, ...]:

@@ -60,8 +60,7 @@ def _findings(title: str, items: Sequence[Item]) -> Iterator[str]:
 
 
 def _line(item: Item) -> str:
-    advice = f" {_escaped(item.advice)}" if item.advice else ""
-    return f"- {_code(str(item.place))} **{item.rule}**: {_escaped(item.message)}{'.' if advice else ''}{advice}"
+    return f"- {_code(str(item.place))} **{item.rule}**: {_escaped(item.in_one)}"
 
 
 def _escaped(text: str) -> str:

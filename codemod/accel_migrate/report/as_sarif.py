@@ -70,7 +70,7 @@ def _rule(name: str, title: str, why: str) -> dict[str, Any]:
 
 
 def _result(item: Item, number: int, seen: Counter[str]) -> dict[str, Any]:
-    text = f"would be changed: {item.message or item.rule}" if item.kind else " ".join(filter(None, (item.message, item.advice)))
+    text = f"would be changed: {item.message or item.rule}" if item.kind else item.in_one
     return {
         "ruleId": item.rule,
         "ruleIndex": number,

@@ -49,6 +49,11 @@ class Item:
     text: str = ""
     """The line of the file on which it starts, without spaces around it."""
 
+    @property
+    def in_one(self) -> str:
+        """Message and advice, which may begin with code."""
+        return ". ".join(filter(None, (self.message, self.advice)))
+
 
 @dataclass(frozen=True, eq=False)
 class Changed:
