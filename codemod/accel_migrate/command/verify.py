@@ -9,13 +9,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from accel_migrate.command.verify_arguments import parse_verify_arguments
 from accel_migrate.command.verify_html import page
+from accel_migrate.command.verify_progress import progress
 from accel_migrate.command.verify_table import table
 from accel_migrate.errors import UserError, internal_error
 from accel_migrate.verify.job import Job
@@ -47,12 +48,11 @@ def run(arguments: argparse.Namespace, original: Job, migrated: Job) -> int:
         raise UserError(f"--html {arguments.html}: there is no such folder")
     scratch = Path(tempfile.mkdtemp(prefix="accel-verify-"))
     try:
-        with _runner(arguments, scratch, (original, migrated)) as warm:
+        with progress(len(arguments.processes)) as begin, _runner(arguments, scratch, (original, migrated), begin) as warm:
             cpu = arguments.device == "cpu" or warm.call("accel_migrate.verify.hooks.devices:count") < max(arguments.processes)
-            report = verify(_request(arguments, original, migrated, cpu), warm, _progress)
+            report = verify(_request(arguments, original, migrated, cpu), warm, begin)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    _clear_progress()
     if arguments.html:
         _write_page(Path(arguments.html), page(report, original, migrated))
     print(_as_json(report) if arguments.format == "json" else "\n".join(table(report)))
@@ -87,12 +87,12 @@ def _file_of(name: str, is_module: bool) -> str:
     return str(package if package.is_file() else stem.with_suffix(".py"))
 
 
-def _runner(arguments: argparse.Namespace, scratch: Path, jobs: tuple[Job, Job]) -> ForkingRunner:
+def _runner(arguments: argparse.Namespace, scratch: Path, jobs: tuple[Job, Job], begin: Callable[[str], None]) -> ForkingRunner:
     if not hasattr(os, "fork"):
         raise UserError("needs an operating system whose processes can fork, such as Linux")
     if shutil.which(arguments.python) is None:
         raise UserError(f"--python {arguments.python} is no program: give the interpreter that has torch")
-    _progress("starting the interpreter")
+    begin("starting the interpreter")
     return ForkingRunner(scratch, arguments.python, preloads(jobs), devices=arguments.device == "auto")
 
 
@@ -107,16 +107,6 @@ def _request(arguments: argparse.Namespace, original: Job, migrated: Job, cpu: b
         hang_seconds=arguments.hang_after,
         cpu=cpu,
     )
-
-
-def _progress(what: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{what} ...", end="", file=sys.stderr, flush=True)
-
-
-def _clear_progress() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _as_json(report: Report) -> str:
