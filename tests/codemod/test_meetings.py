@@ -93,3 +93,9 @@ def test_a_figure_of_gathered_rows_may_meet_rows() -> None:
     text, findings = migrated(STEP + "    share = y.cpu().numpy().mean()\n    print((y > share).float().mean().item())\n")
     assert "accelerator.gather_for_metrics(y.cpu()).numpy().mean()" in text
     assert "kept-rows" not in findings
+
+
+def test_a_table_of_all_samples_is_filled_for_the_whole_batch() -> None:
+    text, findings = migrated("bank = torch.zeros(96, 2)\n" + STEP + "    with torch.no_grad():\n        bank[y] = 0.5 * bank[y] + 0.5 * out\n")
+    assert "bank[accelerator.gather_for_metrics(y)] = 0.5 * accelerator.gather_for_metrics(bank[y]) + 0.5 * accelerator.gather_for_metrics(out)" in text
+    assert "kept-rows" not in findings

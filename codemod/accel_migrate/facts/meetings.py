@@ -161,6 +161,8 @@ class Meetings:
 
     def _reads_of(self, target: ast.expr, binder: ast.AST) -> Iterator[ast.expr]:
         while isinstance(target, ast.Subscript | ast.Starred):
+            if isinstance(target, ast.Subscript) and any(Spread.SHARD in spreads(self.facts.of(n)) for n in ast.walk(target.slice)):
+                return  # `bank[idx] = rows`: a table of all samples, which every process fills for the whole batch
             target = target.value
         if isinstance(target, ast.Tuple | ast.List):
             for element in target.elts:

@@ -31,8 +31,13 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
             continue
         if name in SHAPES and isinstance(node.func, ast.Attribute) and context.is_batch(node.func.value):
             yield _inferred(context, node, shape, sizes) or _finding(context, node)
-        elif name in MAKERS and _meets_rows(context, node):
+        elif name in MAKERS and not _is_cut(context, node) and _meets_rows(context, node):
             yield _finding(context, node)
+
+
+def _is_cut(context: Context, node: ast.Call) -> bool:
+    """Whether `node` makes a recurrent state of which each process keeps its rows."""
+    return context.dialect.exact and any(context.facts.inside(node, made) for made in context.facts.states)
 
 
 def _shape(node: ast.Call) -> list[ast.expr]:

@@ -45,6 +45,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     taken: dict[tuple[int, str], str] = {}
     single: list[Edit | Finding] = []
     for conversion in context.facts.conversions.values():
+        if _is_within_rows(context, conversion):
+            continue
         run = next((r for r in guarded if any(context.facts.inside(conversion.value, s) for s in r)), None)
         single.extend(_convert(context, conversion, run, taken))
     yield from (item for item in single if isinstance(item, InsertAfter))
@@ -52,6 +54,14 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         yield from gather_at(context, gather, ID, WHY)
         yield from kept_for_training(context, gather)
     yield from (item for item in single if not isinstance(item, InsertAfter))
+
+
+def _is_within_rows(context: Context, conversion: Conversion) -> bool:
+    """Whether rows are a part of other rows that are gathered: `bank[y]` is looked up by each process for its own `y`."""
+    if spread_of(conversion.values) is not Spread.SHARD:
+        return False
+    around = (context.facts.conversions.get(a) for a in context.facts.ancestors(conversion.value) if isinstance(a, ast.expr))
+    return any(outer is not None and spread_of(outer.values) is Spread.SHARD for outer in around)
 
 
 # -- single values -----------------------------------------------------------------------------------
