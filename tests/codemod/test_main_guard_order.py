@@ -37,3 +37,10 @@ def test_a_device_that_unknown_code_may_read_is_kept() -> None:
 def test_a_loop_over_models_prepares_none() -> None:
     text = HEAD + TRAIN.replace("\n    ", "\n")[4:].format(device="'cuda'") + "for name, net in (('a', model),):\n    net.eval()\n"
     assert "accelerator.prepare(model, optimizer)" in after(migrated(text))
+
+
+def test_a_kept_device_brings_its_import() -> None:
+    text = HEAD + "\n\nclass CFG:\n    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n\n\ndef work(cfg):\n    return torch.eye(3).to(cfg.device)\n" + GUARD
+    result = after(migrated(text + TRAIN.format(device="CFG.device")))
+    assert "    device = PartialState().device\n" in result
+    assert "import Accelerator, PartialState" in result

@@ -67,3 +67,10 @@ def test_numbers_of_local_rows_are_not_gathered() -> None:
     result = migrated(script(f"for x, y in loader:\n    {step}"))
     assert {"batch-permutation", "batch-coupling"} <= {f.rule for f in result.findings}
     assert "gather_with_grad" not in after(result)
+
+
+def test_outputs_returned_beside_the_loss_stay_those_of_the_process() -> None:
+    beside = COUPLED.replace("return F.cross_entropy(z @ z.T, torch.arange(len(z)))", "return F.cross_entropy(z @ z.T, torch.arange(len(z))), z")
+    result = migrated(script(beside.replace("towers(x).backward()", "loss, z = towers(x)\n    loss.backward()")))
+    assert "batch-coupling" in {f.rule for f in result.findings}
+    assert "gather_with_grad" not in after(result)

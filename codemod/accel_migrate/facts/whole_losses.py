@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from accel_migrate.facts.evaluation import Around, end, gather_after, start
 from accel_migrate.facts.facts import Backward, Facts, Gather
+from accel_migrate.facts.gathered import lists_of_records
 from accel_migrate.facts.values import Role, Spread, locals_of
 
 DEEPEST = 8
@@ -23,7 +24,7 @@ def places(facts: Facts) -> Iterator[Gather]:
     for backward in facts.backwards.values():
         if backward.with_loader and backward.scope is not None:
             gather = _place(facts, backward)
-            if gather is not None:
+            if gather is not None and not lists_of_records(facts, gather):  # which have no gradients to gather
                 yield replace(gather, backward=backward.call)
 
 
@@ -59,7 +60,7 @@ def _place(facts: Facts, backward: Backward) -> Gather | None:
             gather = gather_after(facts, scope, around, calls, inside=True)
             return None if gather is None or _runs_again(facts, around, gather, backward.call) else gather
         inner = [f for f in facts.callees.get(last, ()) if isinstance(f, ast.FunctionDef)]
-        if len(inner) != 1 or (last in facts.forwards and not _only_for_batches(facts, inner[0])):
+        if len(inner) != 1 or not _returns_one_value(inner[0]) or (last in facts.forwards and not _only_for_batches(facts, inner[0])):
             return None
         around, scope, until = inner[0], facts.scopes[inner[0]], end(inner[0])
     return None
@@ -84,6 +85,12 @@ def _gives_rows(facts: Facts, call: ast.Call) -> bool:
     statement = facts.statement(call)
     unpacked = [n for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)] if isinstance(statement, ast.Assign) and statement.value is call else []
     return any(v.batch or v.output or v.spread is Spread.SHARD for node in (call, *unpacked) for v in locals_of(facts.of(node)))
+
+
+def _returns_one_value(function: ast.FunctionDef) -> bool:
+    """Whether `function` returns no more than the loss: outputs beside it would be whole where rows of a process are expected."""
+    returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+    return not any(isinstance(value, ast.Tuple | ast.List | ast.Dict) for value in returned)
 
 
 def _only_for_batches(facts: Facts, forward: ast.FunctionDef) -> bool:

@@ -204,8 +204,9 @@ def _attribute(choice: DeviceChoice) -> str | None:
 def _may_be_read(context: Context, plan: Plan, choice: DeviceChoice) -> bool:
     """Whether something that is no tensor is asked for such an attribute, of which nothing is known: it may be what holds the device."""
     attribute = _attribute(choice)
+    gathered = {name for gather in context.facts.gathers.values() for name in gather.names}
     return attribute is not None and any(
-        node.attr == attribute and isinstance(node.ctx, ast.Load) and not context.facts.of(node) and not context.locals(node.value) and not plan.is_removed(node)
+        node.attr == attribute and not (isinstance(node.value, ast.Name) and node.value.id in gathered) and isinstance(node.ctx, ast.Load) and not context.facts.of(node) and not context.locals(node.value) and not plan.is_removed(node)
         for _, node in context.facts.nodes(ast.Attribute)
         if isinstance(node, ast.Attribute)
     )
@@ -229,9 +230,9 @@ def _device_line(context: Context, plan: Plan, choice: DeviceChoice, keep: bool)
     text, imports = context.say_anywhere("@accelerator@", choice.statement, ID)
     if imports and _asks_the_user(context, choice) and _uses(context, plan, choice):
         return
-    if _uses(context, plan, choice):
-        yield from imports
     line = _device_text(context, plan, choice, text)
+    if _uses(context, plan, choice) or line is not None:
+        yield from imports
     if line is None:
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=choice.statement)
     else:
