@@ -74,3 +74,8 @@ def test_outputs_returned_beside_the_loss_stay_those_of_the_process() -> None:
     result = migrated(script(beside.replace("towers(x).backward()", "loss, z = towers(x)\n    loss.backward()")))
     assert "batch-coupling" in {f.rule for f in result.findings}
     assert "gather_with_grad" not in after(result)
+
+
+def test_a_distribution_is_not_gathered() -> None:
+    step = "out = model(x)\n    q = torch.distributions.Normal(out, out.exp())\n    z = model(q.rsample())\n    loss = (z @ z.T).mean() + q.entropy().mean()\n    loss.backward()\n    optimizer.step()\n"
+    assert "gather_with_grad((z, q))" not in after(migrated(script(f"for x, y in loader:\n    {step}")))

@@ -72,9 +72,19 @@ def _checked(facts: Facts, node: Around, gather: Gather, loss: bool) -> Gather |
     every = [v for found in kept.values() for v in found]
     if any(v.axis != 0 or v.blocks == RAGGED for v in every) or any(v.blocks for name, found in kept.items() if name not in gather.names for v in found):
         return None
+    if any(_is_distribution(facts, n) for n in read if isinstance(n, ast.Name) and n.id in gather.names):
+        return None
     if loss and any(_picks_rows(facts, n) for n in read if isinstance(n, ast.Name) and n.id in gather.names):
         return None  # the numbers of this process's rows are none of the rows of the whole batch
     return replace(gather, blocks=frozenset(n for n in gather.names if any(v.blocks for v in kept[n])), sizes=_sizes(facts, node, read, after, loss))
+
+
+def _is_distribution(facts: Facts, name: ast.Name) -> bool:
+    """Whether `name` is used as one of torch.distributions, which holds tensors and is none."""
+    parent = facts.parents[name]
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in {"loc", "scale", "rsample", "log_prob", "probs", "entropy", "base_dist", "concentration"}
+    return isinstance(parent, ast.Call) and ast.unparse(parent.func).rpartition(".")[2] == "kl_divergence"
 
 
 def _picks_rows(facts: Facts, name: ast.Name) -> bool:
