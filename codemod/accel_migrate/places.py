@@ -22,11 +22,6 @@ def line_of(item: Edit | Finding) -> int:
     return int(getattr(node_of(item), "lineno", 1))
 
 
-def column_of(item: Edit | Finding) -> int:
-    """The column on which `item` starts, counted from 1 in UTF-8 bytes like `ast`."""
-    return int(getattr(node_of(item), "col_offset", 0)) + 1
-
-
 def header_lines(node: ast.AST) -> range:
     """The lines of a simple statement or expression; of a compound statement only those before its body."""
     first = int(getattr(node, "lineno", 1))

@@ -35,7 +35,7 @@ def test_blocks_of_local_rows_are_cut_as_they_were_joined(loss: str) -> None:
 
 
 def test_batches_of_several_loaders_are_not_put_in_order() -> None:
-    step = VIEWS.replace("in loader", "in loader").replace("[x, x + 1]", "[x, u]").replace("for x, y in loader:", "for (x, y), (u, _) in zip(loader, other):")
+    step = VIEWS.replace("[x, x + 1]", "[x, u]").replace("for x, y in loader:", "for (x, y), (u, _) in zip(loader, other):")
     text = "other = DataLoader(dataset, batch_size=48)\n" + step.format(loss="loss = (z @ z.T).logsumexp(1).mean()")
     result = migrated(script(text))
     assert "batch-coupling" in {f.rule for f in result.findings}

@@ -45,7 +45,7 @@ def test_losses_of_a_dict_keep_their_reduction(reduction: str, how: str) -> None
 
 
 def test_losses_of_a_dict_from_elsewhere_may_be_means_or_sums() -> None:
-    step = STEP.replace("net(x, y)", "net(x, y)").partition("    for k")[0]
+    step = STEP.partition("    for k")[0]
     result = migrated(script("from detectors import Detector\n\nnet = Detector()\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n" + step))
     assert {finding.rule for finding in result.findings} == {"unknown-reduction"}
     assert "accelerator.backward(loss)\n" in after(result)

@@ -39,11 +39,22 @@ def test_not_where_its_forward_sees_what_every_process_has(use: str) -> None:
     assert "gather_with_grad" not in after(result)
 
 
-@pytest.mark.parametrize("line", ["z = z + torch.randn_like(z)", "z = model(z)", "z = F.dropout(z)"])
-def test_not_where_more_than_the_loss_follows(line: str) -> None:
-    step = "z = model(x)\n    {line}\n    loss = (z @ z.T).logsumexp(1).mean()\n    loss.backward()\n    optimizer.step()\n"
-    result = migrated(script(f"for x, y in loader:\n    {step.format(line=line)}"))
-    assert "batch-coupling" in {f.rule for f in result.findings} or "z = model(z)\n    z = accelerator.gather_with_grad(z)\n" in after(result)
+def coupled(line: str) -> str:
+    step = f"z = model(x)\n    {line}\n    loss = (z @ z.T).logsumexp(1).mean()\n    loss.backward()\n    optimizer.step()\n"
+    return script(f"for x, y in loader:\n    {step}")
+
+
+@pytest.mark.parametrize("line", ["z = z + torch.randn_like(z)", "z = F.dropout(z)"])
+def test_not_where_random_numbers_go_into_the_loss(line: str) -> None:
+    result = migrated(coupled(line))
+    assert [f.rule for f in result.findings] == ["batch-coupling"]
+    assert "gather_with_grad" not in after(result)
+
+
+def test_after_the_last_of_several_forward_passes() -> None:
+    result = migrated(coupled("z = model(z)"))
+    assert not result.findings
+    assert "    z = model(z)\n    z = accelerator.gather_with_grad(z)\n" in after(result)
 
 
 def test_a_batch_drawn_once_that_trains_through_a_helper_stays_a_batch() -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog, packed
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import ancestry, own_method
-from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     TRAINABLE,
@@ -190,6 +189,3 @@ class Members:
         if isinstance(value, Ref):
             return value.name
         return value.node if isinstance(value, ClassValue) else None
-
-    def scope_of(self, node: ast.AST) -> Scope:
-        return self.facts.scopes[node]

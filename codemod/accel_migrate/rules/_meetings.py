@@ -10,6 +10,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
+from accel_migrate.quoting import quote
 
 
 def meeting(context: Context, conversion: Conversion, rule: str, why: str, taken: dict[tuple[int, str], str]) -> tuple[bool, list[Edit | Finding]]:
@@ -38,7 +39,7 @@ def kept_for_training(context: Context, gather: Gather) -> Iterator[Finding]:
                 node = gather.statement
                 yield Finding(
                     source=context.source(node), node=node, rule="kept-rows", severity=Severity.ERROR,
-                    message=f"`{ast.unparse(rows)[:60]}` is gathered here and comes back to rows of this process (`{ast.unparse(others[0])[:40]}`, line {place.lineno})",
+                    message=f"`{quote(rows)}` is gathered here and comes back to rows of this process (`{quote(others[0], 40)}`, line {place.lineno})",
                     advice="take out the gather where each process needs its own rows again, or gather both there",
                 )  # fmt: skip
                 return
@@ -73,7 +74,7 @@ def _finding(context: Context, conversion: Conversion, place: ast.AST, others: l
     node = conversion.value
     return Finding(
         source=context.source(node), node=node, rule="kept-rows", severity=Severity.ERROR,
-        message=f"`{ast.unparse(node)[:60]}` comes back to rows of this process (`{ast.unparse(others[0])[:40]}`, line {place.lineno}): "  # type: ignore[attr-defined]
+        message=f"`{quote(node)}` comes back to rows of this process (`{quote(others[0], 40)}`, line {place.lineno}): "  # type: ignore[attr-defined]
         "it is left as it is, so what is kept, sorted or drawn here is that of each process alone",
         advice="gather both (or neither) and use the rows of the whole batch there; a buffer that is drawn from at random holds other rows on each process",
     )  # fmt: skip
