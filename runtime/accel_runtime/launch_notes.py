@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from typing import Any
 
 FOLDER = "ACCEL_LAUNCH_NOTES"
 _INTERRUPTED = "interrupted"
+_LEFT_ALONE = " left alone"
 
 
 def take_part() -> None:
@@ -28,19 +30,35 @@ def take_part() -> None:
 
     def show_unless_interrupted(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
         if not issubclass(kind, KeyboardInterrupt) and not Path(folder, _INTERRUPTED).exists():
-            _write(note)
+            _write(note, _ended_now(error))
             show(kind, error, traceback)
 
     sys.excepthook = show_unless_interrupted
-    atexit.register(_write, note)
-    _write(note, "")
+    atexit.register(lambda: _write(note, _ended_now()))
 
 
-def _write(note: Path, text: str | None = None) -> None:
-    """Put down the present time, unless an earlier one is there; `text` instead of it."""
+def begin() -> None:
+    """On a launched process: note that it has met the others and trains."""
+    folder = os.environ.get(FOLDER)
+    if folder:
+        _write(Path(folder, str(os.getpid())), "")
+
+
+def _ended_now(error: BaseException | None = None) -> str:
+    """The present time, marked where `error` says that another process has gone."""
+    return f"{time.time_ns()}{_LEFT_ALONE if _is_left_alone(error) else ''}"
+
+
+def _is_left_alone(error: BaseException | None) -> bool:
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(word in text for word in ("gloo", "connection", "nccl", "store"))
+
+
+def _write(note: Path, text: str) -> None:
+    """Put down `text`, unless the note already says how the process ended."""
     try:
-        if int(note.name) == os.getpid() and (text is not None or not note.read_text()):  # a forked child leaves no note
-            note.write_text(str(time.time_ns()) if text is None else text)
+        if int(note.name) == os.getpid() and not (note.exists() and note.read_text()):  # a forked child leaves no note
+            note.write_text(text)
     except OSError:  # the launcher is gone
         pass
 
@@ -66,10 +84,13 @@ class Notes:
     def first(self, failures: Iterable[Any]) -> Any:
         """The failure (with `pid` and `exitcode`) that came first: of those that the launcher did not stop, the earliest.
 
-        One without a note was killed, or failed before it began to train, so that the others' failures followed from it.
+        One without a note was killed, so that the others' failures followed from it; except that gloo aborts a process whose
+        peer has gone, and one whose error tells of a lost connection lost it to another failure.
         """
-        return min(failures, key=lambda failure: (failure.exitcode == -15, self._ended(failure.pid)))
+        return min(failures, key=self._order)
 
-    def _ended(self, pid: int) -> int:
-        note = self.folder / str(pid)
-        return int(note.read_text() or 0) if note.exists() else 0
+    def _order(self, failure: Any) -> tuple[bool, bool, bool, int]:
+        note = self.folder / str(failure.pid)
+        text = note.read_text() if note.exists() else ""
+        when = int(text.removesuffix(_LEFT_ALONE) or 0)
+        return failure.exitcode == -signal.SIGTERM, text.endswith(_LEFT_ALONE), failure.exitcode == -signal.SIGABRT, when

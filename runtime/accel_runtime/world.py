@@ -114,7 +114,7 @@ _current: tuple[int, World] | None = None
 def _remember(world: World) -> World:
     global _current
     _current = (os.getpid(), world)
-    launch_notes.take_part()
+    launch_notes.begin()
     return world
 
 
@@ -127,6 +127,7 @@ def _make(cpu: bool, init_kwargs: InitProcessGroupKwargs | None) -> World:
     joined = dist.is_available() and dist.is_initialized()
     if size == 1 and not joined:
         return World(device=device)
+    launch_notes.take_part()  # before the processes meet: one may fail while it waits for another that has failed
     if not joined:
         _join(rank, size, device, init_kwargs)
     size, rank = dist.get_world_size(), dist.get_rank()

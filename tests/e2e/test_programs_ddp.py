@@ -33,7 +33,7 @@ from accel_migrate.verify.warm import ForkingRunner
 from e2e import launch
 from e2e.compare import compare_runs
 from e2e.migrated import accel_migrate, migrate
-from e2e.patient import run_patiently
+from e2e.patient import patiently, run_patiently
 
 PROGRAMS = Path(__file__).parent / "programs_ddp"
 SCRIPT = "train.py"
@@ -66,7 +66,7 @@ CASES = {
     "torchrun_setup": Program(),
     "trainer_class": Program(),
 }
-ABOUT_THE_GROUP = ("distributed init", "Not using distributed mode", "is ready")
+ABOUT_THE_GROUP = ("distributed init", "Not using distributed mode", "is ready", "worker ")
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -91,7 +91,7 @@ def original_run(runner: ForkingRunner, run_once: Callable[..., Run], scratch: P
     """What the result on `processes` must agree with; None where the original cannot run on so many."""
     program = CASES[name]
     if program.own_start:
-        return None if processes == 1 else launch.run(Job(PROGRAMS / name, SCRIPT, program.args), 1, scratch)
+        return None if processes == 1 else patiently(lambda: launch.run(Job(PROGRAMS / name, SCRIPT, program.args), 1, scratch))
     if program.single:
         return run_once(Job(PROGRAMS / name, SCRIPT, program.args))
     env = ALONE if processes == 1 and program.launched else {}
@@ -100,5 +100,5 @@ def original_run(runner: ForkingRunner, run_once: Callable[..., Run], scratch: P
 
 def without_talk(run: Run) -> Run:
     """`run` without the lines that say which processes there are, in an order that does not depend on which comes first."""
-    lines = tuple(sorted(line for line in run.lines if not any(text in line for text in ABOUT_THE_GROUP)))
+    lines = tuple(sorted(line for line in run.lines if line and not any(text in line for text in ABOUT_THE_GROUP)))
     return Run(run.folder, run.exit_code, lines, run.errors, run.written, run.seconds, run.timed_out)

@@ -14,7 +14,7 @@ import pytest
 
 from accel_runtime import launch
 from accel_runtime.launch_arguments import LaunchError, parse
-from accel_runtime.launch_notes import Notes
+from accel_runtime.launch_notes import FOLDER, Notes
 
 RUNTIME = str(Path(launch.__file__).parent.parent)
 
@@ -126,6 +126,30 @@ def test_the_first_failure_is_the_earliest_of_those_that_were_not_stopped(tmp_pa
     assert notes.first([*failed, SimpleNamespace(pid=14, exitcode=-9)]).pid == 14
 
 
+def test_what_follows_from_a_lost_peer_is_not_the_first_failure(tmp_path):
+    notes = Notes(str(tmp_path))
+    for pid, ended in ((11, "300"), (12, "200 left alone")):
+        (tmp_path / str(pid)).write_text(ended)
+    caused, alone, aborted = (SimpleNamespace(pid=pid, exitcode=code) for pid, code in ((11, 1), (12, 1), (13, -6)))
+    assert notes.first([alone, aborted, caused]).pid == 11
+    assert notes.first([alone, aborted]).pid == 13
+
+
+ALONE = """
+from accel_runtime import launch_notes
+launch_notes.take_part()
+raise {error}
+"""
+
+
+@pytest.mark.parametrize(("error", "caused"), [("KeyError('the cause')", True), ("RuntimeError('[gloo/transport/tcp] Connection closed by peer')", False)])
+def test_a_process_that_fails_before_it_meets_the_others_says_so(tmp_path, error, caused):
+    failed = subprocess.Popen([sys.executable, "-c", ALONE.format(error=error)], env={**os.environ, "PYTHONPATH": RUNTIME, FOLDER: str(tmp_path)}, stderr=subprocess.DEVNULL)
+    assert failed.wait() == 1
+    aborted = SimpleNamespace(pid=13, exitcode=-6)
+    assert (Notes(str(tmp_path)).first([aborted, SimpleNamespace(pid=failed.pid, exitcode=1)]) is not aborted) == caused
+
+
 def test_threads_are_shared_out(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8), raising=False)
@@ -171,9 +195,10 @@ WAITS = """
 from accel_runtime import PartialState
 import os, time
 state = PartialState()
-os.write(1, f"{os.getpid()}\\n".encode())
 try:
-    time.sleep(60)
+    os.write(1, f"{os.getpid()}\\n".encode())
+    for _ in range(600):  # a signal that comes just before a sleep begins is seen after it
+        time.sleep(0.1)
 except KeyboardInterrupt:
     if CATCH:
         os.write(1, b"caught\\n")
