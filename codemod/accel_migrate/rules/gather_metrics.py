@@ -13,12 +13,13 @@ from dataclasses import replace
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
+from accel_migrate.edits import Edit, Finding, InsertAfter, Severity
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
 from accel_migrate.facts.texts import is_text
 from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.quoting import quote
+from accel_migrate.rules._figures import Figure, Figures
 from accel_migrate.rules._gathering import gather_at
 from accel_migrate.rules._meetings import kept_for_training, meeting
 from accel_migrate.rules._terms import global_figure
@@ -44,11 +45,13 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     guarded = list(runs_of(context.facts, writing_statements(context.facts)))
     taken: dict[tuple[int, str], str] = {}
     single: list[Edit | Finding] = []
+    figures = Figures(context, ID, WHY)
     for conversion in context.facts.conversions.values():
         if _is_within_rows(context, conversion):
             continue
         run = next((r for r in guarded if any(context.facts.inside(conversion.value, s) for s in r)), None)
-        single.extend(_convert(context, conversion, run, taken))
+        single.extend(_convert(context, conversion, run, taken, figures))
+    single.extend(figures.edits())
     yield from (item for item in single if isinstance(item, InsertAfter))
     for gather in (g for g in context.facts.gathers.values() if g.cut and g.backward is None):
         yield from gather_at(context, gather, ID, WHY)
@@ -65,7 +68,9 @@ def _is_within_rows(context: Context, conversion: Conversion) -> bool:
 
 
 # -- single values -----------------------------------------------------------------------------------
-def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, taken: dict[tuple[int, str], str]) -> Iterator[Edit | Finding]:
+def _convert(
+    context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, taken: dict[tuple[int, str], str], figures: Figures
+) -> Iterator[Edit | Finding]:
     if context.in_model(conversion.value) and _is_logged(context, conversion):
         conversion = replace(conversion, how="state")
     if context.in_model(conversion.value) and conversion.how not in {"keep", *OUTLIVING} and not _in_trainer(context, conversion.value):
@@ -83,7 +88,7 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         if (id(operand), "") not in taken:
             taken[id(operand), ""] = ""
             how = conversion.how if conversion.how in OUTLIVING else "operand"
-            yield from _convert(context, replace(conversion, value=operand, values=context.facts.of(operand), how=how), guarded, taken)
+            yield from _convert(context, replace(conversion, value=operand, values=context.facts.of(operand), how=how), guarded, taken, figures)
         return
     if spread is Spread.SHARD:
         cut = _sliced(context, conversion)
@@ -130,10 +135,8 @@ def _convert(context: Context, conversion: Conversion, guarded: list[ast.stmt] |
         yield _no_formula(context, conversion) if context.in_model(conversion.value) else out_of_reach(context, conversion.value)
         return
     yield from imports
-    if guarded is None:
-        yield context.replace(ID, conversion.value, template, WHY, **{k: Inner(n) if n is conversion.value else n for k, n in parts.items()})
-    else:
-        yield from _hoist(context, conversion.value, template, parts, guarded, taken)
+    sharable = spread is not Spread.SHARD and isinstance(conversion.value, ast.Name)
+    figures.add(Figure(conversion.value, template, parts, guarded, sharable))
 
 
 def _in_trainer(context: Context, node: ast.AST) -> bool:
@@ -249,30 +252,6 @@ def _ahead_of_gather(context: Context, gather: Gather, value: ast.expr, template
         taken[key] = value.id
         text = context.say(template, gather.statement).replace("{x}", value.id)
         yield InsertAfter(source=context.source(value), rule=ID, why=WHY, node=gather.statement, template=f"{value.id} = {text}")
-
-
-def _hoist(context: Context, value: ast.expr, template: str, parts: dict[str, ast.AST], guarded: list[ast.stmt], taken: dict[tuple[int, str], str]) -> Iterator[Edit]:
-    """All processes reduce; only the main one, inside the guard, shows the result."""
-    whole: ast.expr = value
-    call = context.facts.parents.get(context.facts.parents[value])
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.value is value and call.func.attr == "item":
-        whole, template = call, f"{template}.item()"
-    key = (id(guarded[0]), ast.unparse(whole))
-    if key not in taken:
-        taken[key] = _global_name(context, value, set(taken.values()))
-        inner = {k: Inner(n) if n is whole else n for k, n in parts.items()}
-        yield InsertBefore(source=context.source(value), rule=ID, why=WHY, node=guarded[0], template=f"{taken[key]} = {template}", parts=inner)
-    yield context.replace(ID, whole, taken[key], WHY)
-
-
-def _global_name(context: Context, value: ast.expr, used: set[str]) -> str:
-    base = value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else "value"
-    names = used | {n.id for n in ast.walk(context.facts.function(value)) if isinstance(n, ast.Name)}
-    name, count = f"global_{base}", 1
-    while name in names:
-        count += 1
-        name = f"global_{base}_{count}"
-    return name
 
 
 def _template(context: Context, conversion: Conversion, spread: Spread | None) -> str | None:
