@@ -17,6 +17,7 @@ from accel_migrate.verify.job import Run
 from accel_migrate.verify.jobs import job_for
 from accel_migrate.verify.merged import as_one
 from accel_migrate.verify.own_batches import times_as_large
+from accel_migrate.verify.places import named_line, spot
 from accel_migrate.verify.records import Pass, Record, Step
 from accel_migrate.verify.varying import Varying
 
@@ -83,7 +84,16 @@ def test_numbers_that_a_second_run_prints_otherwise_are_left_out() -> None:
     lines = ["epoch 1 cost 0.25 loss 0.5", "epoch 2 cost 0.75 loss 0.4"]
     varying = Varying(lines, ["epoch 1 cost 0.31 loss 0.5", "epoch 2 cost 0.75 loss 0.4"], 1e-4)
     assert len(varying) == 1
-    assert varying.without(lines) == ["epoch 1 cost <varies> loss 0.5", "epoch 2 cost <varies> loss 0.4"]
+    others = ["epoch 1 cost 0.9 loss 0.5", "epoch 2 cost 0.1 loss 0.4"]
+    masked = ["epoch 1 cost <varies> loss 0.5", "epoch 2 cost <varies> loss 0.4"]
+    assert varying.without(lines, others) == (masked, masked)
+
+
+def test_a_count_that_flips_in_one_line_may_flip_in_another_but_not_double() -> None:
+    lines = [f"epoch {n} right {50 + n}" for n in range(10)]
+    varying = Varying(lines, ["epoch 0 right 51", *lines[1:]], 1e-4)
+    one, other = varying.without(lines, [*lines[:4], "epoch 4 right 53", "epoch 5 right 110", *lines[6:]])
+    assert [a == b for a, b in zip(one, other, strict=True)] == [True] * 5 + [False] + [True] * 4
 
 
 def test_records_are_packed_to_the_last_bit() -> None:
@@ -99,8 +109,12 @@ def test_a_notebook_runs_as_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "train.ipynb").write_text(json.dumps(document))
     monkeypatch.chdir(tmp_path)
     job = job_for(Path("train.ipynb"), [])
-    assert job.script == "train_ipynb.py"
+    assert (job.script, job.shown) == ("train_ipynb.py", "train.ipynb")
     compile(job.changed["train_ipynb.py"], job.script, "exec")
+    (tmp_path / job.script).write_text(job.changed[job.script])
+    line = job.changed[job.script].splitlines().index("print(x)") + 1
+    assert spot(tmp_path, job.script, line) == "train.ipynb:cell 2:1"
+    assert named_line(tmp_path / job.script, line) == "line cell 2:1"
 
 
 @pytest.mark.parametrize(("text", "starts"), [("mp.spawn(main, nprocs=2)", True), ("notebook_launcher(train)", True), ("p = Process(target=main)", False), ("print('spawn')", False)])

@@ -105,6 +105,20 @@ def test_samples(parts: list[tuple[tuple[int, ...], ...]], found: list[str]) -> 
     assert [d.kind for d in compare_samples(original, [reading(*part) for part in parts])] == found
 
 
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([((0, 0), (2,)), ((3, 1), (2,))], []),
+        ([((0, 3), (1,)), ((3, 3), (2,))], ["order"]),
+        ([((0, 3), (1,)), ((3, 3), ())], ["samples"]),
+    ],
+    ids=["the same draws", "other draws", "a sample too few"],
+)
+def test_samples_that_are_drawn_with_replacement_repeat_by_design(parts: list[tuple[tuple[int, ...], ...]], found: list[str]) -> None:
+    original = reading((0, 3, 0, 1), (2, 2))
+    assert [d.kind for d in compare_samples(original, [reading(*part) for part in parts])] == found
+
+
 def test_whole_batches_read_by_all_and_cut_afterwards_are_right() -> None:
     records = [reading((0, 1), loss=0.5), reading((0, 1), loss=1.5)]
     assert compare_samples(reading((0, 1)), records) == []

@@ -10,7 +10,7 @@ import pytest
 
 from accel_migrate.command.verify import main
 from accel_migrate.verify.job import Job
-from accel_migrate.verify.report import DIFFERENT, Comparison
+from accel_migrate.verify.report import DIFFERENT, EXPECTED, Comparison
 from accel_migrate.verify.runs import Request
 from accel_migrate.verify.verify import verify
 from accel_migrate.verify.warm import ForkingRunner
@@ -25,8 +25,8 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkingRunner]:
         yield warm
 
 
-def compared(warm: ForkingRunner, original: Job, migrated: Job, timeout: float = 100) -> Comparison:
-    return verify(Request(original, migrated, (2,), steps=0, hang_seconds=5, timeout=timeout), warm).comparisons[0]
+def compared(warm: ForkingRunner, original: Job, migrated: Job, timeout: float = 100, processes: int = 2) -> Comparison:
+    return verify(Request(original, migrated, (processes,), steps=0, hang_seconds=5, timeout=timeout), warm).comparisons[0]
 
 
 def changed(name: str, *pairs: tuple[str, str]) -> Job:
@@ -70,3 +70,39 @@ def test_a_loop_without_end_is_one_message_and_leaves_nothing_running(warm: Fork
     assert "process 1 stands at after.py" in result.differences[0].text
 
 
+
+
+def test_a_module_of_a_migrated_project_imports_what_stands_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    for folder, scale in (("pkg", 1.0), ("out/pkg", 2.0)):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "train.py").write_text((VERIFIED / "before.py").read_text() + "\nfrom pkg.data import scale\nprint('scale', scale)\n")
+        (tmp_path / folder / "data.py").write_text(f"scale = {scale}\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["-m", "pkg.train", "out.pkg.train", "--processes", "1", "--to-end"]) == 1
+    assert "'scale 1.0' became 'scale 2.0'" in capfd.readouterr().out
+
+
+DRAWN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+torch.manual_seed(0)
+x = torch.randn(40, 3)
+sampler = WeightedRandomSampler(torch.arange(1.0, 41.0), num_samples=40{generator})
+model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.25), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for (batch,) in DataLoader(TensorDataset(x), batch_size=8, sampler=sampler):
+        optimizer.zero_grad()
+        model(batch).pow(2).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_other_samples_drawn_with_weights_are_other_random_numbers(warm: ForkingRunner, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(DRAWN.format(generator=""))
+    (tmp_path / "other.py").write_text(DRAWN.format(generator=", generator=torch.Generator().manual_seed(5)"))
+    result = compared(warm, Job(tmp_path, "train.py"), Job(tmp_path, "other.py"), processes=1)
+    assert result.verdict == EXPECTED, result
+    assert "shuffle" in result.switched_off

@@ -61,8 +61,8 @@ def _check_verify(parser: argparse.ArgumentParser, arguments: argparse.Namespace
             parser.error("what follows after -- are arguments of the script: give --verify as well")
         return
     arguments.steps = 0 if arguments.to_end else arguments.steps
-    if len(arguments.paths) != 1 or not arguments.paths[0].endswith((".py", ".ipynb")):
-        parser.error("--verify runs one script: give the path of a Python file or a notebook")
+    if len(arguments.paths) != 1 or not (arguments.module or arguments.paths[0].endswith((".py", ".ipynb"))):
+        parser.error("--verify runs one script: give the path of a Python file or a notebook, or a module with -m")
     if arguments.format != "text" or arguments.diff or arguments.explain:
         parser.error("--verify prints text after the report: leave out --format, --diff and --explain, or use accel verify")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from accel_migrate.command.programs import find_programs
 from accel_migrate.command.progress import with_progress
 from accel_migrate.command.show import show
 from accel_migrate.command.targets import files_to_write, is_notebook, output_path
+from accel_migrate.command.verify_modules import script_named
 from accel_migrate.command.work import migrate_all
 from accel_migrate.command.write import write_all
 from accel_migrate.notebook.names import missing_names
@@ -36,6 +38,8 @@ def run(arguments: argparse.Namespace, migrate: Migrate | None = None) -> int:
         return _list_rules()
     check_flags(arguments)
     done = Run()
+    if arguments.module:
+        arguments.paths = [os.fspath(script_named(path, True).file) for path in arguments.paths]
     projects = find_programs([Path(path) for path in arguments.paths], done.errors)
     for result in with_progress(_results(projects, arguments, migrate), len(projects)):
         if isinstance(result, str):
@@ -110,7 +114,7 @@ def _verified(arguments: argparse.Namespace, done: Run) -> int:
         if outcome.changes:
             script = outcome.project.entry.path
             texts = {change.source.path: text_to_run(change.source, change.after) for change in outcome.changes}
-            module = arguments.paths[0][: -len(".py")].replace("/", ".") if arguments.module else ""
+            module = script_named(arguments.paths[0], True).module if arguments.module else ""
             before = {change.source.path: text_to_run(change.source, change.source.text) for change in outcome.changes}
             jobs = [job_for(script, arguments.script_args, module, changed) for changed in (before, texts)]
             print()

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from accel_migrate.command.verify_arguments import parse_verify_arguments
 from accel_migrate.command.verify_html import page
+from accel_migrate.command.verify_modules import migrated_named, script_named
 from accel_migrate.command.verify_progress import progress
 from accel_migrate.command.verify_table import table
 from accel_migrate.errors import UserError, internal_error
@@ -30,8 +32,9 @@ from accel_migrate.verify.warm import ForkingRunner
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `accel verify`; return 0 for the same training, 1 for another, 2 if that cannot be told."""
     try:
+        began = time.monotonic()
         arguments = parse_verify_arguments(sys.argv[1:] if argv is None else argv)
-        return run(arguments, *_jobs(arguments))
+        return run(arguments, *_jobs(arguments), began)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt:
@@ -42,8 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def run(arguments: argparse.Namespace, original: Job, migrated: Job) -> int:
-    """Verify, print the report in the format asked for, and return the exit status."""
+def run(arguments: argparse.Namespace, original: Job, migrated: Job, began: float | None = None) -> int:
+    """Verify, print the report in the format asked for, and return the exit status; all counts as its time from `began` on."""
+    began = time.monotonic() if began is None else began
     if arguments.html and not Path(arguments.html).absolute().parent.is_dir():
         raise UserError(f"--html {arguments.html}: there is no such folder")
     scratch = Path(tempfile.mkdtemp(prefix="accel-verify-"))
@@ -53,6 +57,7 @@ def run(arguments: argparse.Namespace, original: Job, migrated: Job) -> int:
             report = verify(_request(arguments, original, migrated, cpu), warm, begin)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    report.total_seconds = time.monotonic() - began
     if arguments.html:
         _write_page(Path(arguments.html), page(report, original, migrated))
     print(_as_json(report) if arguments.format == "json" else "\n".join(table(report)))
@@ -67,24 +72,14 @@ def _write_page(path: Path, text: str) -> None:
 
 
 def _jobs(arguments: argparse.Namespace) -> tuple[Job, Job]:
-    script, args = Path(_file_of(arguments.original, arguments.module)), arguments.script_args
-    module = arguments.original if arguments.module else ""
-    original = job_for(script, args, module)
+    script, args = script_named(arguments.original, arguments.module), arguments.script_args
+    original = job_for(script.file, args, script.module)
     if arguments.migrated is None:
         from accel_migrate.command.verify_migration import migrated_texts
 
-        return original, job_for(script, args, module, migrated_texts(script))
-    other = arguments.migrated
-    return original, job_for(Path(_file_of(other, arguments.module)), args, other if arguments.module else "")
-
-
-def _file_of(name: str, is_module: bool) -> str:
-    """The file that `python -m name` runs."""
-    if not is_module:
-        return name
-    stem = Path(*name.split("."))
-    package = stem / "__main__.py"
-    return str(package if package.is_file() else stem.with_suffix(".py"))
+        return original, job_for(script.file, args, script.module, migrated_texts(script.file))
+    other = migrated_named(arguments.migrated, script)
+    return original, job_for(other.file, args, other.module, home=other.home)
 
 
 def _runner(arguments: argparse.Namespace, scratch: Path, jobs: tuple[Job, Job], begin: Callable[[str], None]) -> ForkingRunner:

@@ -70,7 +70,7 @@ def add_verify_options(parser: argparse.ArgumentParser, title: str = "how to run
     length = group.add_mutually_exclusive_group()
     length.add_argument("--steps", type=_positive, default=20, metavar="K", help="optimizer steps to run (default: 20)")
     length.add_argument("--to-end", action="store_true", help="run the scripts to their end")
-    group.add_argument("-m", "--module", action="store_true", help="run the scripts as modules of the working directory, as python -m does")
+    group.add_argument("-m", "--module", action="store_true", help="the scripts are modules of the working directory, run as python -m does")
     group.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: also where there are GPUs (default: auto, GPUs if there are enough)")
     group.add_argument("--rtol", type=_fraction, default=1e-4, metavar="X", help="relative difference that counts as none (default: 1e-4)")
     group.add_argument("--timeout", type=_positive, default=600, metavar="SECONDS", help="for each run at most; all but the first also have 15 times what that took, a minute at least (default: 600)")

@@ -8,7 +8,7 @@ from html import escape
 
 from accel_migrate.command.verify_chart import chart
 from accel_migrate.command.verify_table import block, unverified
-from accel_migrate.verify.job import Job
+from accel_migrate.verify.job import Job, shown
 from accel_migrate.verify.report import Report
 
 _STYLE = """\
@@ -38,7 +38,7 @@ def _head(report: Report) -> Iterator[str]:
 
 def _body(report: Report, original: Job, migrated: Job) -> Iterator[str]:
     yield f"<h1>{escape(report.original)} and {escape(report.migrated)}</h1>"
-    yield f'<p><span class="verdict {report.verdict.split()[0]}">{report.verdict}</span> in {report.seconds:.1f} s</p>'
+    yield f'<p><span class="verdict {report.verdict.split()[0]}">{report.verdict}</span> in {report.took}</p>'
     why = list(dict.fromkeys(reason for comparison in report.comparisons for reason in comparison.reasons))
     if why:
         yield "<h2>Why</h2>\n<ul>" + "".join(f"<li>{escape(reason)}</li>" for reason in why) + "</ul>"
@@ -67,14 +67,14 @@ def _findings(report: Report) -> Iterator[str]:
 
 
 def _label(run: str) -> str:
-    return run if run == "original" else f"migrated, {run} process{'' if run == '1' else 'es'}"
+    return run if run.startswith("original") else f"migrated, {run} process{'' if run == '1' else 'es'}"
 
 
 def _diff(original: Job, migrated: Job) -> Iterator[str]:
     """The script's diff, and that of every other file which the migration changes."""
     for name in dict.fromkeys([migrated.script, *sorted(migrated.changed)]):
-        before = _text(original, original.script if name == migrated.script else name)
-        for line in difflib.unified_diff(before, _text(migrated, name), original.script, name, lineterm=""):
+        theirs = original.script if name == migrated.script else name
+        for line in difflib.unified_diff(_text(original, theirs), _text(migrated, name), shown(theirs), shown(name), lineterm=""):
             kind = {"+": "add", "-": "del"}.get(line[0])
             yield f'<span class="{kind}">{escape(line)}</span>' if kind else escape(line) + "\n"
 

@@ -24,5 +24,5 @@ def migrated_texts(script: Path) -> dict[Path, str]:
 
 
 def text_to_run(source: Source, text: str) -> str:
-    """A text of `source` as a script."""
-    return text if source.notebook is None else source.notebook.script(text)
+    """A text of `source` as a script, which tells the cells of a notebook."""
+    return text if source.notebook is None else source.notebook.marked_script(text)

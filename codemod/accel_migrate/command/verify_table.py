@@ -23,8 +23,7 @@ def table(report: Report) -> Iterator[str]:
         yield from block(comparison)
         yield ""
     yield from (f"not verified: {text}" for text in unverified(report))
-    other = report.migrated if report.migrated != report.original else "what accel-migrate makes of it"
-    yield f"{report.verdict}: {report.original} and {other} ({report.seconds:.1f} s)"
+    yield f"{report.verdict}: {report.original} and {report.migrated} ({report.took})"
 
 
 def unverified(report: Report) -> list[str]:

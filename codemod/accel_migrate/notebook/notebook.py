@@ -76,6 +76,11 @@ class Notebook:
         parts = [as_comments(part, self.magics).strip("\n") for part in self.split(text)]
         return "\n\n\n".join(filter(None, parts)) + "\n"
 
+    def marked_script(self, text: str) -> str:
+        """As `script`, with a comment `# %% cell N` before each cell, whose lines stay where they are in it."""
+        parts = zip(self.cells, self.split(text), strict=True)
+        return "\n".join(f"# %% cell {cell.number}\n{as_comments(part, self.magics).rstrip()}\n" for cell, part in parts)
+
     def place(self, line: int) -> tuple[int, int]:
         """Number of the cell, and line in it, for a line of `text`."""
         if not self.cells:

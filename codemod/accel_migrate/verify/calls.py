@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from accel_migrate.verify import places
 from accel_migrate.verify.job import Run
@@ -29,7 +28,7 @@ def reasons_of_calls(run: Run, records: Sequence[Record]) -> Iterator[str]:
         if len({len(calls) for calls in made}) > 1:
             file, _, line = max(made, key=len)[0].rpartition(":")
             branch = places.branch_for_some(run.folder / file, int(line)) if line else None
-            where = f": `if {branch[1]}` (line {branch[0]}) lets only some processes come to it" if branch else ""
+            where = f": `if {branch[1]}` ({places.named_line(run.folder / file, branch[0])}) lets only some processes come to it" if branch else ""
             yield f"{name} must be called by every process, each has a state of its own{where}"
     yield from (text for text, _ in _faults(records))
 
@@ -41,5 +40,7 @@ def _faults(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 def _place(run: Run, place: str) -> str:
     file, _, line = place.rpartition(":")
-    text = places.line_text(Path(run.folder) / file, int(line)) if line else ""
-    return f"{place} `{text}`" if text else place or "somewhere"
+    if not line:
+        return place or "somewhere"
+    text, spot = places.line_text(run.folder / file, int(line)), places.spot(run.folder, file, int(line))
+    return f"{spot} `{text}`" if text else spot

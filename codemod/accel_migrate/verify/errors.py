@@ -32,8 +32,12 @@ def reasons_of_errors(run: Run, processes: int) -> Iterator[str]:
             yield meaning.format(**found.groupdict())
 
 
-def hint(said: str) -> str:
+def hint(said: str, script: str) -> str:
     """What to do about an error of the original, if that is plain."""
+    if "attempted relative import" in said:
+        module = script.removesuffix(".py").replace("/", ".")
+        above = "" if "." in module else ", from the folder above its package"
+        return f" (it imports from its own package: run it as a module, -m {module if not above else 'PACKAGE.' + module}{above})"
     if "No module named 'torch'" in said:
         return " (--python names the interpreter that has it)"
     if "No such file" in said and "../" in said:

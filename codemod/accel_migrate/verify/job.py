@@ -16,11 +16,20 @@ _MANY = 2000
 """Files of one folder from which on the folder is linked."""
 
 
+OF_NOTEBOOK = "_ipynb.py"
+"""How the name ends of the script that is made of a notebook."""
+
+
+def shown(file: str) -> str:
+    """A file of a scratch copy as it is called in reports."""
+    return f"{file.removesuffix(OF_NOTEBOOK)}.ipynb" if file.endswith(OF_NOTEBOOK) else file
+
+
 @dataclass(frozen=True)
 class Job:
     """A script with its arguments; `script` is relative to `folder`, which is also where it runs unless `cwd` says otherwise.
 
-    `module` is the dotted name where it runs as `python -m`; `changed` holds other texts for files of the copy, by path;
+    `module` is the dotted name, in the folder `home`, where it runs as `python -m`; `changed` holds other texts for files of the copy, by path;
     `distributed` gives it torchrun's environment on one process too; `starts_processes` says that it starts them itself.
     """
 
@@ -30,9 +39,23 @@ class Job:
     env: dict[str, str] = field(default_factory=dict, hash=False)
     cwd: str = "."
     module: str = ""
+    home: str = "."
     changed: dict[str, str] = field(default_factory=dict, hash=False)
     distributed: bool = False
     starts_processes: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The script as it is called in reports: a notebook by its own name."""
+        return shown(self.script)
+
+    def shown_beside(self, original: Job) -> str:
+        """As it is called in the report of a comparison with `original`."""
+        if self.script != original.script:
+            return self.shown
+        if self.folder != original.folder:
+            return str(self.folder / self.shown)
+        return "what accel-migrate makes of it" if self.changed != original.changed else "itself"
 
 
 @dataclass(frozen=True)

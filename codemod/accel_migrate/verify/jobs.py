@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accel_migrate.errors import UserError
 from accel_migrate.notebook.notebook import read_notebook
-from accel_migrate.verify.job import Job
+from accel_migrate.verify.job import OF_NOTEBOOK, Job
 from accel_migrate.verify.warm import PRELOADED
 
 _WORTH_PRELOADING = ("sklearn.datasets", "scipy", "pandas", "torchvision", "tqdm", "torch.utils.tensorboard", "accelerate", "transformers", "datasets", "matplotlib")
@@ -19,10 +19,10 @@ _STARTS_ONE = re.compile(r"\bProcess\s*\(\s*(?:target|$)", re.MULTILINE)
 _HANDLED = re.compile(r"^\s*(?:from|import)\s+(?:accel_runtime|accelerate)\b", re.MULTILINE)
 
 
-def job_for(script: Path, args: Sequence[str], module: str = "", changed: Mapping[Path, str] | None = None) -> Job:
+def job_for(script: Path, args: Sequence[str], module: str = "", changed: Mapping[Path, str] | None = None, home: str = ".") -> Job:
     """The script in a copy of the working directory, or of its own folder if it lies elsewhere.
 
-    `changed` are other texts for files.
+    `changed` are other texts for files; `home` is the folder that holds the module.
 
     Raises:
         UserError: it cannot be run so.
@@ -38,12 +38,12 @@ def job_for(script: Path, args: Sequence[str], module: str = "", changed: Mappin
     text = texts.get(name) or _text(place)
     if place.suffix == ".ipynb":
         texts.pop(name, None)
-        name = f"{name.removesuffix('.ipynb')}_ipynb.py"
+        name = f"{name.removesuffix('.ipynb')}{OF_NOTEBOOK}"
         texts[name] = text
     makes_group = bool(_DISTRIBUTED.search(text))
     starts = bool(_STARTS.search(text)) or (makes_group and bool(_STARTS_ONE.search(text)))
     distributed = starts or (makes_group and not _HANDLED.search(text))
-    return Job(folder, name, tuple(args), module=module, changed=texts, distributed=distributed, starts_processes=starts)
+    return Job(folder, name, tuple(args), module=module, home=home, changed=texts, distributed=distributed, starts_processes=starts)
 
 
 def _text(script: Path) -> str:
@@ -55,7 +55,7 @@ def _text(script: Path) -> str:
     if script.suffix != ".ipynb":
         return script.read_text(encoding="utf-8", errors="replace")
     notebook = read_notebook(script, script.read_bytes())
-    return notebook.script(notebook.text)
+    return notebook.marked_script(notebook.text)
 
 
 def _inside(path: Path, folder: Path) -> str:

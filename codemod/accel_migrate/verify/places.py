@@ -7,13 +7,35 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from accel_migrate.verify.job import OF_NOTEBOOK, shown
+
 _RANKS = re.compile(r"\b(is_(local_|last_)?(main_)?process|is_main|is_master|(local_)?process_index|(local_)?rank|get_rank|RANK)\b")
+
+_CELL = re.compile(r"# %% cell (\d+)")
 
 
 def line_text(file: Path, line: int) -> str:
     """The line without its indentation; empty where it cannot be read."""
     lines = _lines(file)
     return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+def spot(folder: Path, file: str, line: int) -> str:
+    """A place as reports name it: `train.py:3`, `train.ipynb:cell 2:1`."""
+    return f"{shown(file)}:{_in_cell(folder / file, line) or line}"
+
+
+def named_line(file: Path, line: int) -> str:
+    """`line 3`, `line cell 2:1` of a notebook."""
+    return f"line {_in_cell(file, line) or line}"
+
+
+def _in_cell(file: Path, line: int) -> str:
+    """Cell and line in it, in the script of a notebook; empty for other files."""
+    if not file.name.endswith(OF_NOTEBOOK):
+        return ""
+    marks = [(number, mark) for number, text in enumerate(_lines(file)[:line], 1) if (mark := _CELL.fullmatch(text))]
+    return f"cell {marks[-1][1][1]}:{line - marks[-1][0]}" if marks else ""
 
 
 def branch_for_some(file: Path, line: int) -> tuple[int, str] | None:

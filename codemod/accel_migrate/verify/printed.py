@@ -80,15 +80,22 @@ def _compare_line(one: str, other: str, relative: float) -> tuple[str, float]:
     return reason, largest
 
 
-def _difference(a: str, b: str, relative: float) -> tuple[float, float]:
-    """Relative difference of two printed numbers and how large it may be."""
+def relative_distance(a: str, b: str) -> float:
+    """Relative difference of two printed numbers; infinite where only one of them is finite."""
     x, y = float(a), float(b)
     if x == y or (math.isnan(x) and math.isnan(y)):
-        return 0.0, 0.0
+        return 0.0
     if not (math.isfinite(x) and math.isfinite(y)):
-        return math.inf, 0.0
-    scale = max(abs(x), abs(y))
-    return abs(x - y) / scale, relative + 1.01 * min(_last_digit(a), _last_digit(b)) / scale
+        return math.inf
+    return abs(x - y) / max(abs(x), abs(y))
+
+
+def _difference(a: str, b: str, relative: float) -> tuple[float, float]:
+    """Relative difference of two printed numbers and how large it may be."""
+    distance = relative_distance(a, b)
+    if not 0 < distance < math.inf:
+        return distance, 0.0
+    return distance, relative + 1.01 * min(_last_digit(a), _last_digit(b)) / max(abs(float(a)), abs(float(b)))
 
 
 def _last_digit(text: str) -> float:

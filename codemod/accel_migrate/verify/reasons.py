@@ -28,6 +28,13 @@ _CAUSES = {
     "denominators": "the processes average over unequal numbers of terms and their means count the same: the mean over the whole batch weighs them (accelerator.backward weighs by samples, its weight= by what you give it)",
     "batchnorm": "BatchNorm takes its statistics over each process's part of the batch, not over the whole",
 }
+_ON_ONE = {
+    "dropout": "dropout: other masks are drawn, since random numbers are drawn in another order or number than in the original",
+    "augmentation": "augmentation: samples are read with other random numbers than in the original",
+    "batchnorm": "BatchNorm: the layers are in another mode (train, eval), or run more or less often, or on other batches than in the original",
+    "noise": "random draws in the training loop: they are other ones than in the original",
+}
+"""What `_CAUSES` are where nothing is shared out."""
 
 
 def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | None, plain: Record | None = None) -> list[str]:
@@ -46,6 +53,8 @@ def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | No
 
 
 def _caused_by(name: str, original: Traced, records: Sequence[Record], result: Comparison) -> str:
+    if len(records) == 1 and name in _ON_ONE:
+        return _ON_ONE[name]
     if name == "denominators":
         step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=1)
         return _unequal_parts(original.records[0], records, step) or _CAUSES[name]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 SAME, EXPECTED, DIFFERENT = "same", "expected differences", "different"
+MOST = 5
+"""Differences shown of one kind."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Comparison:
 
     `reasons` say why they differ, best first; `largest` holds the largest relative difference of each kind of figure;
     `switched_off` what had to be switched off to compare the rest; `times_as_large` are the original's batches where each
-    process takes one of its own; `loaded` counts states of models and optimizers that were tried in the other script;
+    process takes one of its own, and `original_processes` those on which it ran; `loaded` counts states of models and optimizers that were tried in the other script;
     `apart` is the relative difference of the losses, step by step;
     `unverified` what was not compared.
     """
@@ -43,6 +46,7 @@ class Comparison:
     floors: dict[str, float] = field(default_factory=dict)
     switched_off: tuple[str, ...] = ()
     times_as_large: int = 1
+    original_processes: int = 1
     loaded: int = 0
     apart: list[float] = field(default_factory=list)
     unverified: list[str] = field(default_factory=list)
@@ -56,15 +60,32 @@ class Comparison:
 
 @dataclass
 class Report:
-    """A whole verification; `losses` are by run, the original's under "original"."""
+    """A whole verification; `losses` are by run, the original's under "original", and under what sets it apart where it ran otherwise too.
+
+    `seconds` are those of the runs and comparisons, `total_seconds` those of the command, the start of an interpreter included.
+    """
 
     original: str
     migrated: str
     comparisons: list[Comparison] = field(default_factory=list)
     losses: dict[str, list[float]] = field(default_factory=dict)
     seconds: float = 0.0
+    total_seconds: float = 0.0
+
+    @property
+    def took(self) -> str:
+        """The time of all of it, for a reader."""
+        start = self.total_seconds - self.seconds
+        return f"{self.total_seconds:.1f} s, {start:.1f} s of them to start" if start > 0 else f"{self.seconds:.1f} s"
 
     @property
     def verdict(self) -> str:
         verdicts = [comparison.verdict for comparison in self.comparisons]
         return next((verdict for verdict in (DIFFERENT, EXPECTED) if verdict in verdicts), SAME)
+
+
+def few(reasons: Sequence[str]) -> list[str]:
+    """A few of them, keys that are missing as well as those that are new."""
+    new = [reason for reason in reasons if reason.endswith(" is new")]
+    others = [reason for reason in reasons if reason not in new]
+    return (others[: MOST - min(len(new), 2)] + new)[:MOST]

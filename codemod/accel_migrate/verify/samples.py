@@ -52,12 +52,25 @@ def _counts(number: int, one: Pass, others: Sequence[Pass]) -> Difference | None
     expected = Counter(row for batch in one.batches for row in batch)
     got = Counter(row for _, rows in _taken(one, others) for row in rows)
     got.update(row for other in others for batch in other.batches[len(one.batches) :] for row in batch)
-    often = max(expected.values())  # more than once where samples are drawn with replacement
-    twice, never = sum(max(0, n - often) for n in got.values()), len(expected) - len(got)
-    if not twice and (never <= 0 or often > 1):
+    if _with_replacement(one):
+        return _other_draws(number, expected, got)
+    twice, never = sum(n - 1 for n in got.values()), len(expected) - len(got)
+    if not twice and never <= 0:
         return None
     text = f"in pass {number} of training {twice} samples are seen too often and {max(never, 0)} of {len(expected)} not at all"
     return Difference("samples", text)
+
+
+def _other_draws(number: int, expected: Counter[int], got: Counter[int]) -> Difference | None:
+    if got.total() != expected.total():
+        return Difference("samples", f"pass {number} of training draws {got.total()} samples instead of {expected.total()}")
+    text = f"pass {number} of training draws {(got - expected).total()} other samples than the original's, which draws some more than once too"
+    return Difference("order", text) if got != expected else None
+
+
+def _with_replacement(one: Pass) -> bool:
+    """Whether samples are drawn anew each time, so that another pass repeats others."""
+    return max(Counter(row for batch in one.batches for row in batch).values()) > 1
 
 
 def _batches(number: int, one: Pass, others: Sequence[Pass]) -> Difference | None:
@@ -68,7 +81,7 @@ def _batches(number: int, one: Pass, others: Sequence[Pass]) -> Difference | Non
             text = f"batch {place} of pass {number} has {len(rows)} samples over all processes instead of {len(batch)}"
             return Difference("samples", text)
         if Counter(rows) != Counter(batch):
-            twice = len(rows) - len(set(rows)) > len(batch) - len(set(batch))
+            twice = len(rows) - len(set(rows)) > len(batch) - len(set(batch)) and not _with_replacement(one)
             how = "holds some samples twice" if twice else "holds other samples than the original's"
             return Difference("samples" if twice else "order", f"batch {place} of pass {number} {how}")
     return None
@@ -80,4 +93,5 @@ def _taken(one: Pass, others: Sequence[Pass]) -> Iterator[tuple[tuple[int, ...],
     Where every process reads the whole batch, each gets its part after it is read.
     """
     for batch, *parts in zip(one.batches, *(other.batches for other in others), strict=False):
-        yield batch, parts[0] if all(part == parts[0] for part in parts) else [row for part in parts for row in part]
+        is_cut = sum(map(len, parts)) == len(batch)  # parts may be equal where samples are drawn with replacement
+        yield batch, parts[0] if not is_cut and all(part == parts[0] for part in parts) else [row for part in parts for row in part]

@@ -27,7 +27,7 @@ _OUT_OF_STEP = (
 class Standing:
     """Where a process stands: `what` is "stands", "failed", "ended" or "stopped"; `error` is the exception's last line.
 
-    `file` and `line` are the innermost place in the script's own files, `call` the collective it is in.
+    `file` and `line` are the innermost place in the script's own files, which reports name `place`; `call` the collective it is in.
     """
 
     rank: int
@@ -37,10 +37,7 @@ class Standing:
     call: str = ""
     error: str = ""
     text: str = ""
-
-    @property
-    def place(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else ""
+    place: str = ""
 
     def __str__(self) -> str:
         at = f" at {self.place}" if self.place else ""
@@ -88,11 +85,11 @@ def _odd_one(found: list[Standing], folder: Path) -> str:
     for standing in found:
         branch = places.branch_for_some(folder / standing.file, standing.line) if standing.file else None
         if branch is not None:
-            return f"; process {standing.rank} is the odd one: `if {branch[1]}` (line {branch[0]}) lets only some processes come here"
+            return f"; process {standing.rank} is the odd one: `if {branch[1]}` ({places.named_line(folder / standing.file, branch[0])}) lets only some processes come here"
     for standing, other in itertools.permutations(found, 2):
         loop = places.loop_left(folder / other.file, other.line, standing.line) if standing.file == other.file != "" else 0
         if loop:
-            return f"; process {standing.rank} has left the loop of line {loop} and process {other.rank} has not"
+            return f"; process {standing.rank} has left the loop of {places.named_line(folder / other.file, loop)} and process {other.rank} has not"
     marks = [(standing.what, standing.place) for standing in found]
     odd = [standing for standing, mark in zip(found, marks, strict=True) if marks.count(mark) == 1]
     odd = [standing for standing in odd if standing.what == "ended" or not standing.call] or odd
@@ -119,7 +116,7 @@ def _standing(run: Run, rank: int) -> Standing:
 
 def _placed(standing: Standing, frames: Frames, folder: Path) -> Standing:
     file, line = _own(frames, folder)
-    return replace(standing, file=file, line=line, text=places.line_text(folder / file, line) if file else "")
+    return replace(standing, file=file, line=line, text=places.line_text(folder / file, line), place=places.spot(folder, file, line)) if file else standing
 
 
 def _read(path: Path) -> str:

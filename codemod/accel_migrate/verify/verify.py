@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from accel_migrate.errors import UserError
-from accel_migrate.verify import output, own_batches
+from accel_migrate.verify import files, output, own_batches
 from accel_migrate.verify.calls import compare_calls
 from accel_migrate.verify.checkpoints import compare_checkpoints
 from accel_migrate.verify.errors import hint
@@ -37,16 +37,27 @@ def verify(request: Request, warm: ForkingRunner, tell: Tell = lambda what: None
     runs = Runs(request, warm, tell)
     if request.original.distributed:
         runs = runs.with_original_on(request.processes[0])
-    report = Report(request.original.script, request.migrated.script)
+    report = Report(request.original.shown, request.migrated.shown_beside(request.original))
     original = _original(runs)
     report.losses["original"] = [step.loss for step in original.records[0].steps]
     for processes in request.processes:
         comparison = _against_several(runs, processes) if request.original.distributed else _explained(runs, processes)
+        _add_other_original(report, runs, comparison)
         report.losses[str(processes)] = global_losses(runs.migrated(processes).records)
         report.comparisons.append(comparison)
     report.seconds = time.monotonic() - started
     _check(original, report)
     return report
+
+
+def _add_other_original(report: Report, runs: Runs, comparison: Comparison) -> None:
+    """The losses that these were compared with, where that was another run of the original."""
+    several, larger = comparison.original_processes, comparison.times_as_large
+    if (several, larger) == (runs.request.original_processes, 1):
+        return
+    name = "original" + (f" on {several} processes" if several > 1 else "") + (f", batches {larger} times as large" if larger > 1 else "")
+    other = runs.with_original_on(several).with_larger_batches(larger).original()
+    report.losses[name] = [step.loss for step in other.records[0].steps]
 
 
 def _against_several(runs: Runs, processes: int) -> Comparison:
@@ -67,7 +78,7 @@ def _original(runs: Runs) -> Traced:
     original = runs.original()
     if not original.run.succeeded:
         said = describe(original.run, runs.request.original_processes)
-        raise UserError(f"the original does not run: {said}{hint(said)}")
+        raise UserError(f"the original does not run: {said}{hint(said, runs.request.original.script)}")
     return original
 
 
@@ -85,7 +96,9 @@ def _explained(runs: Runs, processes: int) -> Comparison:
         return _examined(runs, processes)
     rest = _examined(larger, processes, original)
     differences = [*rest.differences, own_batches.difference(original, times)]
-    return replace(rest, differences=differences, reasons=[*rest.reasons, own_batches.reason(original, times)], times_as_large=times)
+    why = own_batches.reason(original, times)
+    said = [*rest.reasons, why] if rest.verdict == DIFFERENT else [why, *rest.reasons]
+    return replace(rest, differences=differences, reasons=said, times_as_large=times)
 
 
 def _examined(runs: Runs, processes: int, plain: Record | None = None) -> Comparison:
@@ -123,7 +136,7 @@ def _compared(runs: Runs, processes: int, off: tuple[str, ...]) -> Comparison:
     """Against the noise floor of the control run, and where that does not explain a difference, against the nudged one's."""
     started = time.monotonic()
     original, control, got = runs.original(off=off), runs.original(off=off, control=True), runs.migrated(processes, off=off)
-    result = Comparison(processes, steps=min(len(record.steps) for record in got.records), unverified=_unverified(runs, original))
+    result = Comparison(processes, steps=min(len(record.steps) for record in got.records), original_processes=runs.request.original_processes, unverified=_unverified(runs, original))
     if not got.run.succeeded:
         kind = "hang" if got.run.hung else "timeout" if got.run.timed_out else "crash"
         result.differences.append(Difference(kind, describe(got.run, processes)))
@@ -150,10 +163,10 @@ def _against(runs: Runs, traced: tuple[Traced, Traced, Traced], floor: Floor | N
     result.unverified += lost_in_rounding(floor, len(original.records[0].steps))
     output.compare_printed(original.run, control.run, got.run, processes, relative, result)
     useful = control.run if floor else None
-    output.compare_on_disk(runs.warm, original.run, useful, got.run, relative, result)
+    files.compare_on_disk(runs.warm, original.run, useful, got.run, relative, result)
     output.compare_weights(runs.warm, original.run, useful, got.run, relative, result)
     if len(original.records[0].steps) == result.steps or not any(d.kind == "steps" for d in result.differences):
-        result.differences += output.written_by_several(got.records)
+        result.differences += files.written_by_several(got.records)
     return result
 
 

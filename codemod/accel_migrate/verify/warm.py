@@ -96,6 +96,7 @@ class ForkingRunner:
         answer = self._ask(
             script=str(folder / job.script),
             module=job.module,
+            home=str(folder / job.home),
             args=list(job.args),
             cwd=str(folder / job.cwd),
             env={"TMPDIR": str(temporary), **job.env},

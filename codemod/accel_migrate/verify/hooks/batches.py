@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from accel_migrate.verify.hooks import state
+from accel_migrate.verify.hooks import shuffling, state
 
 if TYPE_CHECKING:
     from accel_migrate.verify.hooks.tracing import Recorder
@@ -66,13 +66,10 @@ def _note(iterator: Any) -> None:
 
 
 def _draws_its_order(iterator: Any) -> bool:
-    """Whether another pass has another order, which nothing but the state of a random stream decides."""
-    from torch.utils.data import RandomSampler
-
     sampler, seen = getattr(iterator, "_index_sampler", None), 0
-    while sampler is not None and not isinstance(sampler, RandomSampler) and seen < 5:
+    while sampler is not None and not shuffling.draws_its_order(sampler) and seen < 5:
         sampler, seen = getattr(sampler, "sampler", None) or getattr(sampler, "batch_sampler", None), seen + 1
-    return isinstance(sampler, RandomSampler) and type(sampler).__name__ != "SeedableRandomSampler"
+    return sampler is not None and shuffling.draws_its_order(sampler)
 
 
 def _part(dataset: Any) -> tuple[int, ...] | None:

@@ -8,24 +8,24 @@ from typing import Any
 from accel_migrate.verify.hooks.saved import compare_files, compare_leaves
 
 
-def compare_written(files: list[list[str | None]], relative: float) -> list[dict[str, Any]]:
-    """For each (expected, got, control or None), a control being the same training: {"reasons", "largest", "largest_at", "error"}."""
-    return [_compared(expected, got, control, relative) for expected, got, control in files]  # type: ignore[arg-type]
+def compare_written(files: list[list[str | None]], relative: float, of_figures: float) -> list[dict[str, Any]]:
+    """For each (expected, got, control or None), a control being the same training: {"reasons", "largest", "largest_at", "floor", "varying", "error"}."""
+    return [_compared(expected, got, control, relative, of_figures) for expected, got, control in files]  # type: ignore[arg-type]
 
 
-def _compared(expected: str, got: str, control: str | None, relative: float) -> dict[str, Any]:
+def _compared(expected: str, got: str, control: str | None, relative: float, of_figures: float) -> dict[str, Any]:
     try:
-        found = compare_files(Path(expected), Path(got), Path(control) if control else None, relative, trusted=True)
+        found = compare_files(Path(expected), Path(got), Path(control) if control else None, relative, trusted=True, of_figures=of_figures)
     except Exception as error:
-        return {"reasons": [], "largest": 0.0, "largest_at": "", "error": f"{type(error).__name__}: {error}"}
-    return {"reasons": found.reasons, "largest": found.largest, "largest_at": found.largest_at, "error": ""}
+        return {"reasons": [], "largest": 0.0, "largest_at": "", "floor": 0.0, "varying": [], "error": f"{type(error).__name__}: {error}"}
+    return {"reasons": found.reasons, "largest": found.largest, "largest_at": found.largest_at, "floor": found.floor, "varying": found.varying, "error": ""}
 
 
 def compare_states(expected: str, got: str, control: str | None, relative: float) -> dict[str, Any]:
     """As `compare_written`, of two states: parameters by their place in the optimizers, buffers by name."""
     one, other, floor = (_leaves(path) for path in (expected, got, control or expected))
     found = compare_leaves(one, other, floor, relative, trusted=True)
-    return {"reasons": found.reasons, "largest": found.largest, "largest_at": found.largest_at, "names": list(one)}
+    return {"reasons": found.reasons, "largest": found.largest, "largest_at": found.largest_at, "floor": found.floor, "names": list(one)}
 
 
 def _leaves(path: str) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -15,38 +17,43 @@ from accel_migrate.verify.printed import compare_lines
 RELATIVE = 1e-4
 TIMES_THE_FLOOR = 10.0
 IMAGE_RELATIVE = 1e-2  # rounding to eight bits may move a pixel by a step
+_DIGITS = re.compile(r"\d+")
+_ARRAYS, _IMAGES = (".npy", ".npz"), (".png", ".jpg", ".jpeg")
+LOADED = (*TORCH_SUFFIXES, *_ARRAYS, *_IMAGES, ".safetensors")
+"""Endings of files whose values are compared; of others it is the text."""
 ABSOLUTE = 1e-7  # per element: sums of a gradient which is zero but for rounding
 
 
 @dataclass
 class Saved:
-    """`reasons` why the files differ, and the largest relative difference of a tensor or number, with its place."""
+    """`reasons` why the files differ, and the largest relative difference of a tensor or number, with its place and noise floor; what is `varying` was not compared."""
 
     reasons: list[str] = field(default_factory=list)
     largest: float = 0.0
     largest_at: str = ""
+    floor: float = 0.0
+    varying: list[str] = field(default_factory=list)
 
 
 def compare_files(
-    expected: Path, got: Path, control: Path | None, relative: float = RELATIVE, trusted: bool = False
+    expected: Path, got: Path, control: Path | None, relative: float = RELATIVE, trusted: bool = False, of_figures: float = 0.0
 ) -> Saved:
     """Compare two files of the same name. `control` is that of the control run, which tells the noise floor.
 
-    `trusted` says that it is known to be the same training, however far rounding took it.
+    `trusted` says that it is known to be the same training, however far rounding took it; numbers may differ by `of_figures`.
     """
     suffix = expected.suffix.lower()
-    if suffix in TORCH_SUFFIXES:
-        leaves = [load_saved(path) for path in (expected, got, control or expected)]
-    elif suffix in (".npy", ".npz"):
-        leaves = [_load_arrays(path) for path in (expected, got, control or expected)]
-    elif suffix in (".png", ".jpg", ".jpeg"):
-        leaves = [_load_image(path) for path in (expected, got, control or expected)]
-        relative = max(relative, IMAGE_RELATIVE)
-    elif "tfevents" in expected.name:
-        leaves = [_load_scalars(path) for path in (expected, got, control or expected)]
-    else:
-        return _compare_content(expected, got)
-    return compare_leaves(*leaves, relative=relative, trusted=trusted)
+    load = _loader(expected.name, suffix)
+    if load is None:
+        return _compare_content(expected, got, control)
+    leaves = [load(path) for path in (expected, got, control or expected)]
+    relative = max(relative, IMAGE_RELATIVE) if suffix in _IMAGES else relative
+    return compare_leaves(*leaves, relative=relative, trusted=trusted, of_figures=of_figures)
+
+
+def _loader(name: str, suffix: str) -> Callable[[Path], dict[str, Any]] | None:
+    loaders = {**dict.fromkeys(TORCH_SUFFIXES, load_saved), **dict.fromkeys(_ARRAYS, _load_arrays), **dict.fromkeys(_IMAGES, _load_image), ".safetensors": _load_safetensors}
+    return _load_scalars if "tfevents" in name else loaders.get(suffix)
 
 
 def compare_leaves(
@@ -55,11 +62,16 @@ def compare_leaves(
     control: Mapping[str, Any],
     relative: float = RELATIVE,
     trusted: bool = False,
+    of_figures: float = 0.0,
 ) -> Saved:
-    """Compare leaf by leaf: equal keys and kinds; tensors and numbers within ten times the noise floor, or `relative`."""
+    """Compare leaf by leaf: equal keys and kinds; tensors and numbers within ten times the noise floor, or `relative`.
+
+    Values of other kinds which the control run has otherwise are not compared.
+    """
     result = Saved(_different_keys(expected, got))
     floors = noise_floors(expected, control, math.inf if trusted else relative)
-    for key in sorted(expected.keys() & got.keys()):
+    result.varying = [key for key, floor in floors.items() if floor == math.inf and not _is_figure(expected[key])]
+    for key in sorted((expected.keys() & got.keys()) - set(result.varying)):
         kind = _different_kind(expected[key], got[key])
         if kind:
             result.reasons.append(f"{key}: {kind}")
@@ -67,22 +79,37 @@ def compare_leaves(
         difference = relative_difference(expected[key], got[key])
         floor = floors.get(key, 0.0)
         if difference > result.largest:
-            result.largest, result.largest_at = difference, key
-        if not difference <= max(relative, TIMES_THE_FLOOR * floor):
+            result.largest, result.largest_at, result.floor = difference, key, floor
+        if not difference <= max(relative, TIMES_THE_FLOOR * floor, of_figures if isinstance(expected[key], float) else 0.0):
             result.reasons.append(f"{key}: differs by {difference:.2g} of its norm, the noise floor is {floor:.2g}")
     return result
 
 
 def noise_floors(expected: Mapping[str, Any], control: Mapping[str, Any], relative: float) -> dict[str, float]:
-    """Relative difference by key; none at all where most of them exceed `relative`.
+    """Relative difference by key, of numbers the largest of those whose keys differ in nothing but digits: figures of other steps.
 
-    Such a control run was another training: the script draws noise for each sample, which then met other samples.
+    None at all where most of them exceed `relative`. Such a control run was another training: the script draws noise for each
+    sample, which then met other samples.
     """
+    floors = {key: relative_difference(value, control[key]) for key, value in expected.items() if key in control}
+    figures = [floor for key, floor in floors.items() if _is_figure(expected[key])]
+    if not figures or not median(figures) <= relative:
+        return {}
+    largest: dict[str, float] = defaultdict(float)
+    for key, floor in floors.items():
+        if isinstance(expected[key], float):
+            largest[_form(key)] = max(largest[_form(key)], floor)
+    return {key: largest[_form(key)] if isinstance(expected[key], float) else floor for key, floor in floors.items()}
+
+
+def _form(key: str) -> str:
+    return _DIGITS.sub("#", key)
+
+
+def _is_figure(value: Any) -> bool:
     import torch
 
-    floating = [key for key, value in expected.items() if isinstance(value, (torch.Tensor, float)) and key in control]
-    floors = {key: relative_difference(expected[key], control[key]) for key in floating}
-    return floors if floors and median(floors.values()) <= relative else {}
+    return isinstance(value, float) or (isinstance(value, torch.Tensor) and value.dtype.is_floating_point)
 
 
 def _different_keys(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
@@ -131,6 +158,12 @@ def _load_arrays(path: Path) -> dict[str, Any]:
     }
 
 
+def _load_safetensors(path: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
 def _load_image(path: Path) -> dict[str, Any]:
     import numpy as np
     import torch
@@ -147,12 +180,14 @@ def _load_scalars(path: Path) -> dict[str, Any]:
     return {f"{tag}[{i}]@{e.step}": float(e.value) for tag in tags for i, e in enumerate(events.Scalars(tag))}
 
 
-def _compare_content(expected: Path, got: Path) -> Saved:
+def _compare_content(expected: Path, got: Path, control: Path | None) -> Saved:
     one, other = expected.read_bytes(), got.read_bytes()
     if one == other:
         return Saved()
     try:
         lines = compare_lines(one.decode().splitlines(), other.decode().splitlines())
     except UnicodeDecodeError:
+        if control is not None and control.read_bytes() != one:
+            raise ValueError("two runs of the original do not write the same bytes") from None
         return Saved([f"{len(one)} bytes became {len(other)} other ones"])
     return Saved(lines.reasons, lines.largest, "text")

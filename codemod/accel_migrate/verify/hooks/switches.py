@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from accel_migrate.verify.hooks import state
+from accel_migrate.verify.hooks import shuffling, state
 
 SWITCHES = ("dropout", "batchnorm", "shuffle", "augmentation", "noise", "precision", "denominators")
 
@@ -18,7 +18,7 @@ def switch_off(names: Iterable[str]) -> None:
     | --- | --- |
     | dropout | nothing is dropped |
     | batchnorm | layers use their running statistics, which stay as they are |
-    | shuffle | samples come in the order of the data set |
+    | shuffle | samples come in the order of the data set; those drawn with weights are the same in every pass |
     | augmentation | what is drawn while a sample is read depends on its index alone |
     | noise | once batches are read, `torch.randn` and its kin draw the same row for every sample |
     | precision | autocast does nothing |
@@ -30,7 +30,7 @@ def switch_off(names: Iterable[str]) -> None:
             globals()[f"_no_{name}"]()
     _watch_reading(by_index="augmentation" in off)
     if "shuffle" not in off:
-        _note_shuffling()
+        shuffling.note_shuffling()
     if "precision" not in off:
         _note_precision()
 
@@ -74,25 +74,7 @@ def _no_batchnorm() -> None:
 
 
 def _no_shuffle() -> None:
-    from torch.utils.data import DistributedSampler, RandomSampler
-
-    def in_order(self: Any) -> Iterator[int]:
-        size = len(self.data_source)
-        return iter([i % size for i in range(self.num_samples)])
-
-    RandomSampler.__iter__ = in_order  # type: ignore[method-assign]
-    plain = DistributedSampler.__init__
-
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        plain(self, *args, **kwargs)
-        self.shuffle = False
-
-    DistributedSampler.__init__ = init  # type: ignore[method-assign]
-    try:
-        from accelerate.data_loader import SeedableRandomSampler
-    except ImportError:
-        return
-    SeedableRandomSampler.__iter__ = in_order
+    shuffling.switch_off_shuffling()
 
 
 def _no_augmentation() -> None:
@@ -224,15 +206,3 @@ def _restore(streams: tuple[Any, Any, Any]) -> None:
     random.setstate(streams[0])
     numpy.random.set_state(streams[1])
     torch.set_rng_state(streams[2])
-
-
-def _note_shuffling() -> None:
-    from torch.utils.data import RandomSampler
-
-    plain = RandomSampler.__iter__
-
-    def noted(self: Any) -> Iterator[int]:
-        state.note_use("shuffle")
-        return plain(self)
-
-    RandomSampler.__iter__ = noted  # type: ignore[method-assign]

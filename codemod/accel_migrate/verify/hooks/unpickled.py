@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipfile import is_zipfile
 
-TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".tar", ".model")
+_PICKLES = (".pkl", ".pickle")
+TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".tar", ".model", *_PICKLES)
 
 
 class StandIn:
@@ -33,9 +35,12 @@ def load_saved(path: Path) -> dict[str, Any]:
 
 
 def load_pickled(path: Path) -> Any:
-    """What a `torch.save` file holds, on the CPU."""
+    """What a `torch.save` file holds, on the CPU, or one of `pickle.dump`."""
     import torch
 
+    if path.suffix.lower() in _PICKLES and not is_zipfile(path):
+        with path.open("rb") as file:
+            return _Unpickler(file).load()
     module = ModuleType("pickle_with_stand_ins")
     module.Unpickler, module.load = _Unpickler, pickle.load  # type: ignore[attr-defined]
     return torch.load(path, map_location="cpu", pickle_module=module, weights_only=False)

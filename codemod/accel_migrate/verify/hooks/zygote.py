@@ -2,7 +2,7 @@
 
 Reads one JSON request per line from standard input and answers each with one line:
 
-    {"script", "module", "args", "cwd", "env", "processes", "distributed", "timeout", "hang_seconds", "out", "reverse_batches", "trace"}
+    {"script", "module", "home", "args", "cwd", "env", "processes", "distributed", "timeout", "hang_seconds", "out", "reverse_batches", "trace"}
     -> {"exit_codes": [...], "first_failed": rank or null, "timed_out": bool, "hung": bool, "seconds": float}
 
     {"call": "module:function", "arguments": {...}} -> {"result": ...} or {"error": traceback}
@@ -214,7 +214,7 @@ def _enter(request: dict[str, Any], rank: int, port: int) -> None:
     if request["distributed"]:
         os.environ.update(_torchrun_environment(rank, request["processes"], port))
     sys.argv = [request["script"], *request["args"]]
-    sys.path[0] = request["cwd"] if request["module"] else os.path.dirname(os.path.abspath(request["script"]))
+    sys.path[0] = request["home"] if request["module"] else os.path.dirname(os.path.abspath(request["script"]))
     if request["reverse_batches"]:
         from accel_migrate.verify.hooks.batch_order import reverse_samples_in_batches
 
