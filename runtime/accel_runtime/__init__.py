@@ -5,6 +5,7 @@ Names are imported when they are first used, so `import accel_runtime` costs nex
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -56,3 +57,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOME, *_SUBMODULES])
+
+
+if "ACCEL_LAUNCH_NOTES" in os.environ:  # of several processes that fail, the launcher shows the first
+    from .launch_notes import take_part
+
+    take_part()

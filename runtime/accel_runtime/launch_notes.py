@@ -1,52 +1,107 @@
 """What the processes of a launch leave for their launcher: a folder with one file for each that has begun to train.
 
-From it the launcher knows which of them answer an interrupt quietly, and which of several failures came first. Where no
-launcher asks for notes, `take_part` does nothing.
+From it the launcher knows which of them answer an interrupt quietly, and which of several failures came first. The
+traceback of the first failure is printed by its process, at once and in one piece; the others wait for the launcher, who
+knows whether they tell anything new. Where no launcher asks for notes, nothing here does anything.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 FOLDER = "ACCEL_LAUNCH_NOTES"
+PREFIX = "accel-launch-{pid}-"
+"""Of the folder's name, with the id of the launcher."""
 _INTERRUPTED = "interrupted"
-_LEFT_ALONE = " left alone"
+_FIRST = "first"
+_taking_part = False
+
+
+@dataclass
+class Note:
+    """How a process ended.
+
+    Attributes:
+        ended: nanoseconds since the epoch; 0 if it was killed, or runs.
+        left_alone: its error says that another process has gone.
+        traceback: what it would have printed.
+        shown: whether it has.
+    """
+
+    ended: int = 0
+    left_alone: bool = False
+    traceback: str = ""
+    shown: bool = False
+
+    @property
+    def error(self) -> str:
+        """The last line of the traceback: kind and message of the exception."""
+        lines = self.traceback.rstrip().splitlines()
+        return next((line for line in reversed(lines) if line[:1].strip()), "")
 
 
 def take_part() -> None:
-    """On a launched process: be interrupted without a traceback, and note when the process ends."""
+    """On a launched process, once: be interrupted without a traceback, and note when and how the process ends."""
+    global _taking_part
     folder = os.environ.get(FOLDER)
-    if not folder:
+    if not folder or _taking_part:
         return
+    _taking_part = True
     note = Path(folder, str(os.getpid()))
     show = sys.excepthook
 
-    def show_unless_interrupted(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
-        if not issubclass(kind, KeyboardInterrupt) and not Path(folder, _INTERRUPTED).exists():
-            _write(note, _ended_now(error))
+    def show_the_first(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+        if issubclass(kind, KeyboardInterrupt) or Path(folder, _INTERRUPTED).exists():
+            return
+        if int(note.name) != os.getpid():
             show(kind, error, traceback)
+            return
+        ended = Note(time.time_ns(), _is_left_alone(error), _formatted(kind, error, traceback))
+        ended.shown = not _is_reported(Path(folder)) or (not ended.left_alone and _is_first(Path(folder)))
+        if ended.shown:
+            os.write(2, ended.traceback.encode("utf-8", "replace"))
+        _write(note, ended)
 
-    sys.excepthook = show_unless_interrupted
-    atexit.register(lambda: _write(note, _ended_now()))
+    sys.excepthook = show_the_first
+    atexit.register(lambda: _write(note, Note(time.time_ns())))
 
 
 def begin() -> None:
     """On a launched process: note that it has met the others and trains."""
     folder = os.environ.get(FOLDER)
     if folder:
-        _write(Path(folder, str(os.getpid())), "")
+        _write(Path(folder, str(os.getpid())), None)
 
 
-def _ended_now(error: BaseException | None = None) -> str:
-    """The present time, marked where `error` says that another process has gone."""
-    return f"{time.time_ns()}{_LEFT_ALONE if _is_left_alone(error) else ''}"
+def _formatted(kind: type[BaseException], error: BaseException, traceback: Any) -> str:
+    import traceback as tracebacks
+
+    return "".join(tracebacks.format_exception(kind, error, traceback))
+
+
+def _is_reported(folder: Path) -> bool:
+    """Whether the launcher sees how this process ends: not if a script of another language, or a process of the training, started it."""
+    return folder.name.startswith(PREFIX.format(pid=os.getppid()))
+
+
+def _is_first(folder: Path) -> bool:
+    """Whether no other process of this attempt has claimed to be the first."""
+    try:
+        (folder / f"{_FIRST}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:  # the launcher is gone
+        return True
+    return True
 
 
 def _is_left_alone(error: BaseException | None) -> bool:
@@ -54,11 +109,11 @@ def _is_left_alone(error: BaseException | None) -> bool:
     return isinstance(error, RuntimeError) and any(word in text for word in ("gloo", "connection", "nccl", "store"))
 
 
-def _write(note: Path, text: str) -> None:
-    """Put down `text`, unless the note already says how the process ended."""
+def _write(path: Path, note: Note | None) -> None:
+    """Put down `note` (None: the process runs), unless there already is one on how the process ended."""
     try:
-        if int(note.name) == os.getpid() and not (note.exists() and note.read_text()):  # a forked child leaves no note
-            note.write_text(text)
+        if int(path.name) == os.getpid() and not (path.exists() and path.read_text()):  # a forked child leaves no note
+            path.write_text(json.dumps(asdict(note)) if note else "")
     except OSError:  # the launcher is gone
         pass
 
@@ -71,7 +126,7 @@ class Notes:
 
     def running(self) -> list[int]:
         """The ids of the processes that train."""
-        return [int(note.name) for note in self.folder.iterdir() if note.name != _INTERRUPTED and not note.read_text()]
+        return [int(note.name) for note in self.folder.iterdir() if note.name.isdecimal() and not note.read_text()]
 
     def interrupt(self) -> None:
         """From now on whatever ends a process is the interrupt's doing."""
@@ -81,6 +136,12 @@ class Notes:
     def interrupted(self) -> bool:
         return (self.folder / _INTERRUPTED).exists()
 
+    def of(self, pid: int) -> Note:
+        """What the process has noted; an empty note if it was killed."""
+        path = self.folder / str(pid)
+        text = path.read_text() if path.exists() else ""
+        return Note(**json.loads(text)) if text else Note()
+
     def first(self, failures: Iterable[Any]) -> Any:
         """The failure (with `pid` and `exitcode`) that came first: of those that the launcher did not stop, the earliest.
 
@@ -89,8 +150,7 @@ class Notes:
         """
         return min(failures, key=self._order)
 
-    def _order(self, failure: Any) -> tuple[bool, bool, bool, int]:
-        note = self.folder / str(failure.pid)
-        text = note.read_text() if note.exists() else ""
-        when = int(text.removesuffix(_LEFT_ALONE) or 0)
-        return failure.exitcode == -signal.SIGTERM, text.endswith(_LEFT_ALONE), failure.exitcode == -signal.SIGABRT, when
+    def _order(self, failure: Any) -> tuple[bool, bool, bool, bool, bool, int]:
+        note = self.of(failure.pid)
+        stopped, aborted = (failure.exitcode == -number for number in (signal.SIGTERM, signal.SIGABRT))
+        return stopped, note.left_alone, aborted, bool(note.ended), not note.shown, note.ended

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from accel_runtime import launch
-from accel_runtime.launch_arguments import LaunchError, parse
-from accel_runtime.launch_notes import FOLDER, Notes
+from accel_runtime import launch, launch_plan
+from accel_runtime.launch_arguments import parse
+from accel_runtime.launch_notes import FOLDER, Note, Notes
+from accel_runtime.settings.errors import LaunchError
 
 RUNTIME = str(Path(launch.__file__).parent.parent)
 
@@ -28,6 +31,10 @@ state.wait_for_everyone()
 if "fail" in sys.argv and state.is_last_process:
     sys.exit(7)
 """
+
+
+def noted(ended: int, **more) -> str:
+    return json.dumps(asdict(Note(ended, **more)))
 
 
 def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -60,10 +67,10 @@ def test_the_command_line_wins_over_the_file(tmp_path):
     ("text", "message"),
     [
         ("- a", "must hold a YAML mapping"),
-        ("a: [", "cannot read"),
+        ("a: [", "config.yaml:1: not valid YAML"),
         ("distributed_type: TPU", "distributed_type is TPU"),
         ("num_processes: two", "num_processes: 'two' is not an integer"),
-        ("mixed_precision: fp8", "mixed_precision: invalid choice: 'fp8'"),
+        ("mixed_precision: fp7", "mixed_precision: 'fp7' is not one of no, fp16, bf16"),
     ],
 )
 def test_bad_configuration_files(tmp_path, text, message):
@@ -84,7 +91,7 @@ def test_bad_configuration_files(tmp_path, text, message):
         (["--nproc", "2", __file__], "unknown option --nproc: the script's own options stand behind the script"),
         (["--num_processes", "0", __file__], "--num_processes: '0' is not an integer from 1 up"),
         (["--num_processes"], "--num_processes: expected one argument"),
-        (["--mixed_precision", "fp8", __file__], "--mixed_precision: invalid choice: 'fp8'"),
+        (["--mixed_precision", "fp7", __file__], "--mixed_precision: 'fp7' is not one of no, fp16, bf16"),
         (["--machine_rank", "1", __file__], "--machine_rank is 1 and --num_machines 1"),
         (["--main_process_port", "70000", __file__], "'70000' is not a port"),
         (["--monitor_interval", "0", __file__], "'0' is not a number of seconds above 0"),
@@ -119,8 +126,8 @@ def test_a_port_in_use_is_one_line_and_exit_code_2(script, capsys):
 
 def test_the_first_failure_is_the_earliest_of_those_that_were_not_stopped(tmp_path):
     notes = Notes(str(tmp_path))
-    for pid, ended in ((11, "300"), (12, "200"), (13, "100")):
-        (tmp_path / str(pid)).write_text(ended)
+    for pid, ended in ((11, 300), (12, 200), (13, 100)):
+        (tmp_path / str(pid)).write_text(noted(ended))
     failed = [SimpleNamespace(pid=pid, exitcode=code) for pid, code in ((11, 1), (12, 7), (13, -15))]
     assert notes.first(failed).pid == 12
     assert notes.first([*failed, SimpleNamespace(pid=14, exitcode=-9)]).pid == 14
@@ -128,8 +135,8 @@ def test_the_first_failure_is_the_earliest_of_those_that_were_not_stopped(tmp_pa
 
 def test_what_follows_from_a_lost_peer_is_not_the_first_failure(tmp_path):
     notes = Notes(str(tmp_path))
-    for pid, ended in ((11, "300"), (12, "200 left alone")):
-        (tmp_path / str(pid)).write_text(ended)
+    (tmp_path / "11").write_text(noted(300))
+    (tmp_path / "12").write_text(noted(200, left_alone=True))
     caused, alone, aborted = (SimpleNamespace(pid=pid, exitcode=code) for pid, code in ((11, 1), (12, 1), (13, -6)))
     assert notes.first([alone, aborted, caused]).pid == 11
     assert notes.first([alone, aborted]).pid == 13
@@ -153,9 +160,9 @@ def test_a_process_that_fails_before_it_meets_the_others_says_so(tmp_path, error
 def test_threads_are_shared_out(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8), raising=False)
-    assert [launch._threads(None, n) for n in (1, 2, 16)] == [None, 4, 1]
+    assert [launch_plan.threads(None, n) for n in (1, 2, 16)] == [None, 4, 1]
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert launch._threads(None, 2) is None and launch._threads(5, 2) == 5
+    assert launch_plan.threads(None, 2) is None and launch_plan.threads(5, 2) == 5
 
 
 def test_one_process_needs_no_process_group(script):

@@ -1,0 +1,60 @@
+"""What the launcher says when processes have failed: the first failure, and what else there is to know."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from .launch_notes import Note, Notes
+
+
+def failed(failures: dict[int, Any], notes: Notes, processes: int) -> tuple[str, int]:
+    """The text for standard error, and the exit code: that of the process which failed first.
+
+    Tracebacks that no process has shown come first; those that say the same are shown once.
+
+    Args:
+        failures: rank -> torch's `ProcessFailure`, of the processes of this machine.
+        notes: what the processes have left.
+        processes: on all machines together.
+    """
+    ranks = {failure.pid: rank for rank, failure in failures.items()}
+    first = notes.first(failures.values())
+    code = first.exitcode
+    how = f"killed by {_signal(-code)}" if code < 0 else f"with exit code {code}"
+    ended = {rank: notes.of(failure.pid) for rank, failure in sorted(failures.items())}
+    lines = [
+        *_tracebacks(ended, ranks[first.pid]),
+        f"accel launch: process {ranks[first.pid]} of {processes} failed first, {how}; the others were stopped",
+        *([f"accel launch: {_KILLED}"] if code == -signal.SIGKILL else []),
+    ]
+    return "".join(f"{line}\n" for line in lines), 128 - code if code < 0 else code
+
+
+_KILLED = "SIGKILL comes from the system when memory has run out (`dmesg | tail` tells), or from a person"
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _tracebacks(ended: dict[int, Note], first: int) -> list[str]:
+    """What was held back, the first failure's before all; a lost peer tells nothing, unless nobody else says anything."""
+    causes = [rank for rank, note in ended.items() if note.traceback and not note.left_alone]
+    ranks = causes or [rank for rank, note in ended.items() if note.traceback]
+    by_error: dict[str, list[int]] = {}
+    for rank in sorted(ranks, key=lambda rank: rank != first):
+        by_error.setdefault(ended[rank].error, []).append(rank)
+    lines: list[str] = []
+    for error, same in by_error.items():
+        showing = next((rank for rank in same if ended[rank].shown), None)
+        if showing is None:
+            showing = same[0]
+            lines += [f"process {showing}:", ended[showing].traceback.rstrip()]
+        others = [str(rank) for rank in same if rank != showing]
+        if others:
+            lines.append(f"process{'es' if len(others) > 1 else ''} {', '.join(others)}: {error} (as above)")
+    return lines

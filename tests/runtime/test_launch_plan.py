@@ -1,0 +1,235 @@
+"""What a launch starts, without starting it: `--dry-run`, the environment, the meeting point; and what failures report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import pytest
+
+from accel_runtime import launch, launch_plan
+from accel_runtime.launch_arguments import parse
+from accel_runtime.launch_notes import Note, Notes
+from accel_runtime.launch_report import failed
+from accel_runtime.settings import offered as offers
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+
+
+@pytest.fixture
+def every_strategy(monkeypatch):
+    monkeypatch.setattr("accel_runtime.launch_arguments.offered", lambda switch: True)
+
+
+def test_a_dry_run_of_one_process_is_plain_python(capsys):
+    assert launch.main(["--dry-run", "--cpu", "--mixed_precision", "bf16", __file__, "--name", "two words"]) == 0
+    words = shlex.split(capsys.readouterr().out)
+    assert words == [
+        "ACCELERATE_MIXED_PRECISION=bf16",
+        "ACCELERATE_USE_CPU=true",
+        "PYTHONHASHSEED=0",
+        sys.executable,
+        "-u",
+        __file__,
+        "--name",
+        "two words",
+    ]
+
+
+def test_a_dry_run_of_several_is_torchrun(capsys):
+    assert (
+        launch.main(
+            ["--dry-run", "--cpu", "--num_processes", "2", "--num_cpu_threads_per_process", "3", __file__, "-x"]
+        )
+        == 0
+    )
+    line = capsys.readouterr().out
+    assert "OMP_NUM_THREADS=3" in line
+    assert line.rstrip().endswith(
+        f"torchrun --nnodes 1 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint localhost:0 {__file__} -x"
+    )
+
+
+def test_a_dry_run_on_the_second_of_two_machines(capsys):
+    machines = [
+        "--cpu",
+        "--num_machines",
+        "2",
+        "--machine_rank",
+        "1",
+        "--main_process_ip",
+        "10.0.0.1",
+        "--main_process_port",
+        "1234",
+    ]
+    assert launch.main(["--dry-run", *machines, "--num_processes", "4", __file__]) == 0
+    assert (
+        "--nproc-per-node 2 --rdzv-backend static --node-rank 1 --master-addr 10.0.0.1 --master-port 1234 --rdzv-conf timeout=900"
+        in capsys.readouterr().out
+    )
+    assert launch.main(["--dry-run", *machines, "--rdzv_backend", "c10d", __file__]) == 0
+    assert "--rdzv-backend c10d --rdzv-endpoint 10.0.0.1:1234 --rdzv-conf is_host=false" in capsys.readouterr().out
+
+
+def test_the_printed_torchrun_command_is_one_that_torchrun_takes(capsys):
+    from torch.distributed.run import get_args_parser
+
+    assert (
+        launch.main(
+            [
+                "--dry-run",
+                "--cpu",
+                "--num_processes",
+                "2",
+                "--max_restarts",
+                "1",
+                "--log_dir",
+                "logs",
+                __file__,
+                "--a",
+                "b",
+            ]
+        )
+        == 0
+    )
+    words = shlex.split(capsys.readouterr().out)
+    arguments = get_args_parser().parse_args(words[words.index("torchrun") + 1 :])
+    assert (arguments.nproc_per_node, arguments.max_restarts, arguments.log_dir) == ("2", 1, "logs")
+    assert (arguments.training_script, arguments.training_script_args) == (__file__, ["--a", "b"])
+
+
+def test_only_what_is_given_of_a_strategy_reaches_the_processes(every_strategy):
+    options = parse(
+        [
+            "--cpu",
+            "--use_fsdp",
+            "--fsdp_offload_params",
+            "False",
+            "--fsdp_transformer_layer_cls_to_wrap",
+            "Block",
+            __file__,
+        ]
+    )
+    environment = launch_plan.make(options).environment
+    fsdp = {name: value for name, value in environment.items() if "FSDP" in name}
+    assert fsdp == {
+        "ACCELERATE_USE_FSDP": "true",
+        "FSDP_OFFLOAD_PARAMS": "false",
+        "FSDP_TRANSFORMER_CLS_TO_WRAP": "Block",
+    }
+
+
+def test_sizes_and_deepspeed_by_accelerates_variables(every_strategy):
+    options = parse(
+        [
+            "--cpu",
+            "--use_parallelism_config",
+            "--parallelism_config_tp_size",
+            "2",
+            "--use_deepspeed",
+            "--zero_stage",
+            "2",
+            __file__,
+        ]
+    )
+    environment = launch_plan.make(options).environment
+    assert environment["PARALLELISM_CONFIG_TP_SIZE"] == environment["ACCELERATE_DEEPSPEED_ZERO_STAGE"] == "2"
+    assert environment["ACCELERATE_USE_PARALLELISM_CONFIG"] == environment["ACCELERATE_USE_DEEPSPEED"] == "true"
+
+
+def test_a_strategy_that_the_runtime_lacks_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(offers, "_HOMES", dict.fromkeys(offers._HOMES, "no_such_strategy"))
+    assert launch.main(["--use_deepspeed", __file__]) == 2
+    assert capsys.readouterr().err.startswith(
+        "accel launch: --use_deepspeed: this version of the runtime trains data parallel only"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fsdp_version", "2"], "--fsdp_version needs --use_fsdp"),
+        (["--zero_stage", "2"], "--zero_stage needs --use_deepspeed"),
+        (["--module", "--no_python"], "exclude each other"),
+        (["--tee", "3"], "--tee needs --log_dir"),
+        (["--log_dir", "logs", "--tee", "7", "--num_processes", "2", "--cpu"], "--tee: '7' is not 0, 1, 2, 3"),
+        (["--rdzv_conf", "timeout", "--num_processes", "2", "--cpu"], "--rdzv_conf: 'timeout' is not of the form"),
+        (["--dynamo_backend", "inductor"], "models are compiled in the script"),
+        (["--config_file", "none.yaml"], "cannot read none.yaml: No such file"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_code_2(arguments, message, capsys):
+    assert launch.main([*arguments, __file__]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_the_projects_own_file_is_read_without_being_named(tmp_path, capsys):
+    (tmp_path / "accel.yaml").write_text("num_processes: 3\nuse_cpu: true\ndynamo_backend: inductor\n")
+    assert launch.main(["--dry-run", __file__]) == 0
+    out, err = capsys.readouterr()
+    assert "--nproc-per-node 3" in out and err.startswith("accel launch: accel.yaml:3: dynamo_backend is not used")
+
+
+def test_nothing_of_torch_is_imported_to_say_what_is_wrong(tmp_path):
+    code = "import sys\nfrom accel_runtime import launch\nassert launch.main(['missing.py']) == 2\nassert 'torch' not in sys.modules"
+    root = str(launch_plan.Path(launch.__file__).parents[1])
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONPATH": root}, capture_output=True, timeout=60
+        ).returncode
+        == 0
+    )
+
+
+def failures(folder, *notes: tuple[int, Note | None]) -> tuple[str, int]:
+    for pid, (_, note) in enumerate(notes):
+        if note is not None:
+            (folder / str(pid)).write_text(json.dumps(asdict(note)))
+    return failed(
+        {rank: SimpleNamespace(pid=rank, exitcode=code) for rank, (code, _) in enumerate(notes)},
+        Notes(str(folder)),
+        len(notes),
+    )
+
+
+def test_what_the_first_process_has_shown_is_not_repeated(tmp_path):
+    shown = Note(1, traceback="Traceback\n  x\nKeyError: 'a'\n", shown=True)
+    text, code = failures(
+        tmp_path,
+        (1, Note(2, traceback="Traceback\n  y\nKeyError: 'a'\n")),
+        (1, shown),
+        (1, Note(3, left_alone=True, traceback="Z")),
+    )
+    assert code == 1
+    assert text.splitlines() == [
+        "process 0: KeyError: 'a' (as above)",
+        "accel launch: process 1 of 3 failed first, with exit code 1; the others were stopped",
+    ]
+
+
+def test_another_error_is_shown_in_full_and_a_killed_process_named(tmp_path):
+    text, code = failures(
+        tmp_path, (-9, None), (1, Note(2, left_alone=True, traceback="Traceback\nRuntimeError: Connection closed\n"))
+    )
+    lines = text.splitlines()
+    assert code == 137 and lines[:3] == ["process 1:", "Traceback", "RuntimeError: Connection closed"]
+    assert (
+        lines[3].startswith("accel launch: process 0 of 2 failed first, killed by signal 9 (SIGKILL)")
+        and "dmesg" in lines[4]
+    )
+
+
+def test_two_causes_are_both_shown(tmp_path):
+    first = Note(1, traceback="Traceback\nKeyError: 'a'\n", shown=True)
+    text, _ = failures(tmp_path, (1, first), (1, Note(2, traceback="Traceback\nValueError: b\n")))
+    assert text.splitlines()[:3] == ["process 1:", "Traceback", "ValueError: b"]
