@@ -72,14 +72,10 @@ def _check(options: argparse.Namespace, given: set[str]) -> None:
 
 def parser(program: str = "accel launch") -> argparse.ArgumentParser:
     """The parser; every option may be spelled with hyphens too."""
-    made = _Parser(program, description="Run a script on several processes.", formatter_class=_Underscores, allow_abbrev=False)
-    for heading, settings in GROUPS.items():
-        group = made.add_argument_group(heading)
-        for setting in settings:
-            if setting.on_command_line:
-                _option(group, setting.name, help=setting.help, **_reading(setting.kind))
+    made = _Parser(program, description="Run a script on several processes.", formatter_class=Underscores, allow_abbrev=False)
+    add_settings(made)
     rest = made.add_argument_group("the script and the rest")
-    _option(rest, "config_file", metavar="FILE", help=f"YAML file with the options above; default: {PROJECT_FILE}, if this folder has one")
+    _option(rest, "config_file", metavar="FILE", help=f"YAML file with the options above; default: {PROJECT_FILE}, if this folder has one (see accel config)")
     _option(rest, "no_python", action="store_true", help="the script is a program of its own")
     rest.add_argument("-m", "--module", action="store_true", help="the script is a module's name, as with python -m")
     rest.add_argument("--dry-run", "--dry_run", action="store_true", help="print the command that would be run, for a shell, and run nothing")
@@ -91,6 +87,15 @@ def parser(program: str = "accel launch") -> argparse.ArgumentParser:
     made.add_argument("training_script", help="the script to run")
     made.add_argument("training_script_args", nargs=argparse.REMAINDER, help="its arguments")
     return made
+
+
+def add_settings(made: argparse.ArgumentParser) -> None:
+    """Give `made` an option for each setting; those that are not given are None."""
+    for heading, settings in GROUPS.items():
+        group = made.add_argument_group(heading)
+        for setting in settings:
+            if setting.on_command_line:
+                _option(group, setting.name, help=setting.help, **_reading(setting.kind))
 
 
 def _reading(kind: Kind) -> dict[str, Any]:
@@ -115,7 +120,7 @@ def _no_compiler(text: str) -> str:
     return text
 
 
-class _Underscores(argparse.HelpFormatter):
+class Underscores(argparse.HelpFormatter):
     """Show each option once, not in both spellings."""
 
     def _format_action_invocation(self, action: argparse.Action) -> str:

@@ -74,7 +74,7 @@ def _check_script(options: argparse.Namespace) -> None:
 
 def _processes(options: argparse.Namespace) -> int:
     """How many processes to start on all machines together."""
-    devices = 0 if options.cpu else _count_devices(options.gpu_ids)
+    devices = 0 if options.cpu else count_devices(options.gpu_ids)
     asked = options.num_processes or max(devices, 1) * options.num_machines
     if asked % options.num_machines:
         raise LaunchError(
@@ -88,7 +88,8 @@ def _processes(options: argparse.Namespace) -> int:
     return int(asked)
 
 
-def _count_devices(gpu_ids: str) -> int:
+def count_devices(gpu_ids: str) -> int:
+    """Accelerators of this machine, or as many as `gpu_ids` names; Apple's is one that processes cannot share: 0."""
     if gpu_ids != "all":
         return len(gpu_ids.split(","))
     import torch

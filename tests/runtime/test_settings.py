@@ -51,7 +51,7 @@ def test_every_problem_has_its_line(tmp_path, text, line, message):
 def test_all_problems_are_found_and_the_first_is_raised(tmp_path):
     file = tmp_path / "accel.yaml"
     file.write_text("a: 1\nnum_processes: 0\nb: 2\n")
-    with pytest.raises(LaunchError, match=r"accel.yaml:1: there is no a: in `a: 1` \(2 more\)"):
+    with pytest.raises(LaunchError, match=r"accel.yaml:1: there is no a: in `a: 1` \(2 more: accel config check "):
         reading.usable(file)
 
 

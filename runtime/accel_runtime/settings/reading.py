@@ -46,12 +46,14 @@ class Content:
         problems: what must be mended before the file can be used.
         unused: what was asked for and is not done, since it has no meaning here.
         old: keys and values that a file of today writes differently, or leaves out.
+        lines: setting -> the number of its line.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     problems: list[Remark] = field(default_factory=list)
     unused: list[Remark] = field(default_factory=list)
     old: list[Remark] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
 
 
 def read(path: Path) -> Content:
@@ -72,7 +74,7 @@ def usable(path: Path) -> Content:
     content = read(path)
     if content.problems:
         more = len(content.problems) - 1
-        raise LaunchError(f"{content.problems[0]}{f' ({more} more)' if more else ''}")
+        raise LaunchError(f"{content.problems[0]}{f' ({more} more: accel config check {path})' if more else ''}")
     return content
 
 
@@ -150,6 +152,7 @@ class _Reader:
             return
         try:
             self.content.values[setting.name] = setting.kind.read(now)
+            self.content.lines[setting.name] = line
         except ValueError as error:
             self._problem(line, f"{setting.place[1]}: {error}")
 
