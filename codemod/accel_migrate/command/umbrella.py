@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from accel_migrate import __version__
 
-_COMMANDS = {
+COMMANDS = {
     "migrate": ("accel_migrate.command.cli", "", "turn a single-GPU script into a multi-process one"),
     "verify": ("accel_migrate.command.verify", "", "run the original and the migrated script, and compare the trainings (needs torch)"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command == "--version":
         print(f"accel {__version__}")
         return 0
-    if command not in _COMMANDS:
-        known = ", ".join(_COMMANDS)
+    if command not in COMMANDS:
+        known = ", ".join(COMMANDS)
         print(f"accel: error: no command {command!r}; the commands are {known} (see accel --help)", file=sys.stderr)
         return 2
     return _run(command, rest)
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     import importlib.util
 
-    module, needed, _ = _COMMANDS[command]
+    module, needed, _ = COMMANDS[command]
     if needed and importlib.util.find_spec(needed) is None:
         message = f"needs {needed}; install it with: pip install 'accel-migrate[runtime]'"
         print(f"accel {command}: error: {message}", file=sys.stderr)
@@ -48,6 +48,6 @@ def _run(command: str, arguments: list[str]) -> int:
 
 
 def _usage() -> str:
-    width = max(map(len, _COMMANDS))
-    lines = [f"  {name:{width}}  {what}" for name, (_, _, what) in _COMMANDS.items()]
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {what}" for name, (_, _, what) in COMMANDS.items()]
     return "\n".join(["usage: accel COMMAND ...", "", *lines, "", "accel COMMAND --help says more."])
