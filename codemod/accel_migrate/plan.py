@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from accel_migrate.context import Context
@@ -11,6 +12,10 @@ from accel_migrate.facts.facts import Facts
 from accel_migrate.result import Options
 from accel_migrate.rules import all_rules
 from accel_migrate.selection import is_wanted, runs
+from accel_migrate.source import Source
+
+FUNCTIONS = {"PartialState", "gather_for_metrics", "global_mean", "global_sum", "global_len", "draw", "shard_batch", "gather", "reduce"}
+"""Names of the runtime that are imported for the places which say them."""
 
 
 @dataclass(eq=False)
@@ -98,10 +103,13 @@ def _is_idle(context: Context, item: Edit | Finding) -> bool:
 
 
 def _without_needless_imports(edits: list[Edit]) -> list[Edit]:
-    """Without the imports of `PartialState` which only changes that were left out needed."""
+    """Without the imports of the runtime's functions which only changes that were left out needed."""
     texts = {(e.source, getattr(e, "template", "") or getattr(e, "header", "") or getattr(e, "value", "")) for e in edits}
-    needing = {source for source, text in texts if isinstance(text, str) and "PartialState" in text}
-    return [e for e in edits if not isinstance(e, AddImport) or e.names != ("PartialState",) or e.source in needing]
+    said: dict[Source, str] = defaultdict(str)
+    for source, text in texts:
+        said[source] += f" {text}" if isinstance(text, str) else ""
+    needless = [e for e in edits if isinstance(e, AddImport) and set(e.names) <= FUNCTIONS and not any(n in said[e.source] for n in e.names)]
+    return [e for e in edits if e not in needless]
 
 
 def make_plan(context: Context, options: Options) -> Plan:

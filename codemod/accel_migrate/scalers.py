@@ -9,6 +9,7 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import DeleteStatement, Edit, Finding, RemoveArgument, RemoveParameter
 from accel_migrate.facts.values import Literal, Made, Role, Values
+from accel_migrate.processes.paragraphs import delete
 from accel_migrate.rules.backward import out_of_reach
 
 SCALER = "@accelerator@.scaler"
@@ -89,10 +90,10 @@ class Scalers:
                 yield edit
 
     def _method(self, call: ast.Call, name: str) -> Edit | None:
-        statement, source = self.facts.statement(call), self.context.source(call)
+        statement = self.facts.statement(call)
         assert isinstance(call.func, ast.Attribute)
         if name in {"unscale_", "update"} and isinstance(statement, ast.Expr):
-            return DeleteStatement(source=source, rule=self.rule, why="the accelerator does this", node=statement)
+            return delete(self.facts, statement, self.rule, "the accelerator does this")
         if name == "step" and call.args:
             extra = ", ".join(f"{{a{i}}}" for i in range(1, len(call.args)))
             return self.context.replace(self.rule, call, f"{{a0}}.step({extra})", self.why, **{f"a{i}": a for i, a in enumerate(call.args)})

@@ -10,6 +10,9 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts.facts import Facts
 from accel_migrate.plan import Plan
 
+_ASKING = catalog.AVAILABILITY | {"isinstance", "hasattr", "len", "callable", "str", "int", "bool"}
+_OF_TEXT = {"startswith", "endswith", "lower", "upper", "strip"}
+
 
 def emptied_branches(plan: Plan) -> Iterator[DeleteStatement]:
     """Deletions of the `if`s of which every statement is deleted, and whose test does nothing."""
@@ -24,8 +27,9 @@ def emptied_branches(plan: Plan) -> Iterator[DeleteStatement]:
         reason = deleted[node.body[0]]
         deleted[node] = DeleteStatement(source=reason.source, rule=reason.rule, why=reason.why, node=node)
         pending.append(plan.facts.parents[node])
-        if not _is_elif(plan.facts, node):
-            yield deleted[node]
+    for node, deletion in deleted.items():
+        if deletion not in plan.edits and not (_is_elif(plan.facts, node) and plan.facts.parents[node] in deleted):
+            yield deletion
 
 
 def _is_elif(facts: Facts, node: ast.If) -> bool:
@@ -36,4 +40,10 @@ def _is_elif(facts: Facts, node: ast.If) -> bool:
 def _does_nothing(facts: Facts, test: ast.expr) -> bool:
     """Whether nothing happens when `test` is evaluated."""
     calls = [n for n in ast.walk(test) if isinstance(n, ast.Call)]
-    return all(facts.external.get(c) in catalog.AVAILABILITY for c in calls) and not any(isinstance(n, ast.NamedExpr) for n in ast.walk(test))
+    return all(facts.external.get(c) in _ASKING or _asks_text(c) for c in calls) and not any(
+        isinstance(n, ast.NamedExpr) for n in ast.walk(test)
+    )
+
+
+def _asks_text(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _OF_TEXT

@@ -181,6 +181,9 @@ class Builtins:
 
     f___import__ = f_import_module
 
+    def f_namedtuple(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
+        return frozenset({Made(Role.OBJECT, node, "namedtuple")})
+
     def f_partial(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """`functools.partial(f, ...)`: called later, with these arguments and more."""
         value = Made(Role.OBJECT, node, "partial")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
-from accel_migrate.facts.classes import find_method, is_record
+from accel_migrate.facts.classes import find_method, is_record, named_fields, record_fields
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.meters import only_computes
@@ -209,8 +209,7 @@ class Calls(Stacks):
 
     def _fill_record(self, record: Instance, args: Arguments) -> None:
         """A dataclass or named tuple keeps its arguments under the names of its fields."""
-        fields = [s.target.id for s in record.cls.node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
-        for name, values in [*zip(fields, args.positional, strict=False), *args.keywords.items()]:
+        for name, values in [*zip(record_fields(record.cls.node), args.positional, strict=False), *args.keywords.items()]:
             self.machine.store_attribute(record, name, values)
 
     def call_instance(self, target: Instance, node: ast.Call, args: Arguments, frame: Frame) -> Values:
@@ -248,7 +247,21 @@ class Calls(Stacks):
             return self.library.criterion(target, node, args, frame)
         if target.detail == "partial":
             return self.call_partial(target, node, args, frame)
+        if target.detail == "namedtuple":
+            return self._named_tuple(target, node, args)
         return self.unknown(node, args)
+
+    def _named_tuple(self, target: Made, node: ast.Call, args: Arguments) -> Values:
+        """A tuple whose elements have names, too."""
+        box, fields = self.evaluator.box(node), named_fields(target.site)
+        for i, (name, values) in enumerate(zip(fields, args.positional, strict=False)):
+            self.machine.write_heap(box, i, values)
+            self.machine.write_heap(box, name, values)
+        for name, values in args.keywords.items():
+            self.machine.write_heap(box, name, values)
+            if name in fields:
+                self.machine.write_heap(box, fields.index(name), values)
+        return frozenset({box})
 
     def call_partial(self, target: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """The function of a `functools.partial`, with the arguments bound there and those given here."""

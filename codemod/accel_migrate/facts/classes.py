@@ -71,6 +71,20 @@ def is_record(facts: Facts, node: ast.ClassDef) -> bool:
     return "dataclass" in decorators or bool(bases & {"NamedTuple", "ModelOutput", "TypedDict"})
 
 
+def record_fields(node: ast.ClassDef) -> list[str]:
+    """The names of a record's fields, in order."""
+    return [s.target.id for s in node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+
+
+def named_fields(node: ast.AST) -> list[str]:
+    """The fields of the class that `namedtuple("Point", ["x", "y"])` or `namedtuple("Point", "x y")` makes."""
+    given = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        return given.value.replace(",", " ").split()
+    elements = given.elts if isinstance(given, ast.List | ast.Tuple) else []
+    return [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+
+
 def role_of_class(facts: Facts, node: ast.ClassDef) -> Role | None:
     """The role of instances of the class `node`, by the library classes it derives from."""
     known = facts.lineages.roles

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts import packed
-from accel_migrate.facts.classes import find_method
+from accel_migrate.facts.classes import find_method, is_record, record_fields
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     TRAINABLE,
@@ -142,6 +142,8 @@ class Containers:
             return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")
         if isinstance(value, Instance) and self.facts.role(value) is Role.MODEL:
             return frozenset({value})
+        if isinstance(value, Instance) and is_record(self.facts, value.cls.node):
+            return frozenset().union(*(heap.read_heap(value.cls, name) for name in self._fields(value, key)))
         if value is TRAINABLE:
             return frozenset({value})
         if isinstance(value, Ref):
@@ -149,6 +151,13 @@ class Containers:
         if isinstance(value, ModuleValue):
             return self.module_member(value, key) if isinstance(key, str) and key != ANY else self.any_member(value)
         return UNKNOWN
+
+    def _fields(self, record: Instance, key: object) -> list[str]:
+        """The fields that `record[key]` may be."""
+        fields = record_fields(record.cls.node)
+        if isinstance(key, int) and -len(fields) <= key < len(fields):
+            return [fields[key]]
+        return [key] if key in fields else fields  # type: ignore[list-item]
 
     def as_mapping(self, func: ast.Attribute, values: Values) -> Values:
         """`values` of which `items()` and kin are called: a dict, where one of them is; a model may return rows elsewhere."""
@@ -192,6 +201,8 @@ class Containers:
         if self.calls.stacked(value):
             return self.calls.taken_from(value, ANY)
         method = find_method(self.facts, value.cls.node, "__iter__")
+        if method is None and is_record(self.facts, value.cls.node):
+            return self._element(value, ANY)
         if method is None or self.facts.role(value) is Role.MODEL:
             return UNKNOWN
         env = self.machine.function_env(method, [], {}, frozenset({value}))

@@ -12,6 +12,7 @@ from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     TRAINABLE,
     UNKNOWN,
+    Box,
     ClassValue,
     Function,
     Instance,
@@ -80,7 +81,8 @@ class Members:
             if value.spread is Spread.SHARD and name in {"T", "mT"}:
                 return ops.shaped(name, frozenset({value}), [])
             return frozenset({value}) if value.spread is Spread.SHARD or name in {"data", "T", "real", "grad"} else UNKNOWN
-        del machine
+        if isinstance(value, Box) and isinstance(value.site, ast.Call):
+            return machine.read_heap(value, name)  # a named tuple
         return UNKNOWN
 
     def module_member(self, module: ModuleValue, name: str) -> Values:

@@ -200,7 +200,7 @@ def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: boo
 
 def shaped(name: str, values: Values, numbers: list[object]) -> Values:
     """Rows after a shape operation (see `axes.shaped`)."""
-    return frozenset(axes.shaped(name, replace(v, host=False), numbers) if v.spread is S.SHARD else v for v in locals_of(values))
+    return frozenset(axes.shaped(name, v, numbers) if v.spread is S.SHARD else v for v in locals_of(values))
 
 
 def indexed(values: Values, index: ast.expr) -> Values:

@@ -14,16 +14,17 @@ from accel_migrate.edits import (
     AddImport,
     DeleteStatement,
     Edit,
+    Finding,
     InsertBefore,
     RemoveArgument,
     RemoveParameter,
     ReplaceStatement,
     UnwrapStatement,
 )
-from accel_migrate.facts.distributed import ranks_of, training_starts
+from accel_migrate.facts.distributed import process_group_calls, ranks_of, training_starts
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.rank_names import Kind
-from accel_migrate.facts.values import Function
+from accel_migrate.facts.values import Function, Role
 from accel_migrate.processes.paragraphs import delete
 
 ID = "hand-made-ddp"
@@ -50,7 +51,8 @@ def called_directly(facts: Facts) -> list[Edit]:
     for call in training_starts(facts):
         start = _spawned(facts, call) or _looped(facts, call)
         if start is not None and _can_be_called(facts, start):
-            return [*_called(facts, start), *_launched(facts, start)]
+            unshared = [e for e in without_sharing(facts) if not isinstance(e, Finding)]
+            return [*_called(facts, start), *_launched(facts, start), *unshared]
     return []
 
 
@@ -157,10 +159,34 @@ def _launched(facts: Facts, start: Start) -> Iterator[Edit]:
         else:
             variable = "WORLD_SIZE" if given is not None and given.kind is Kind.WORLD else "LOCAL_WORLD_SIZE"
         if any(isinstance(n, ast.Name) and n.id == parameter.arg and isinstance(n.ctx, ast.Load) for n in ast.walk(worker)):
-            lines.append(f'{parameter.arg} = int(os.environ["{variable}"])')
+            lines.append(f"{parameter.arg} = int({_asked(facts, variable)})")
     if lines:
         yield AddImport(source=source, rule=ID, why=WHY, module="os")
         yield InsertBefore(source=source, rule=ID, why=WHY, node=_first(worker), template="\n".join(lines))
+
+
+def _asked(facts: Facts, variable: str) -> str:
+    """The launcher's variable; processes that never met before the migration have no launcher when there is one of them."""
+    if process_group_calls(facts):
+        return f'os.environ["{variable}"]'
+    return f'os.environ.get("{variable}", {int(variable.endswith("SIZE"))})'
+
+
+# -- one model in shared memory -----------------------------------------------------------------------------
+def without_sharing(facts: Facts) -> Iterator[Edit | Finding]:
+    """`model.share_memory()` of processes that train one model without waiting for each other."""
+    if process_group_calls(facts):
+        return
+    for call, (base, name) in facts.methods.items():
+        statement = facts.statement(call)
+        if name != "share_memory" or not any(facts.role(v) is Role.MODEL for v in base) or not isinstance(statement, ast.Expr):
+            continue
+        yield DeleteStatement(source=facts.source(call), rule=ID, why="every process has a model of its own", node=statement)
+        yield Finding(
+            source=facts.source(call), node=call, rule=ID,
+            message="each of the processes trained this shared model on all data, without waiting for the others; now all take the same steps together, each on its part of a batch: one pass over the data for all of them",
+            advice="look at the number of epochs and the learning rate again: N processes took N times as many steps",
+        )  # fmt: skip
 
 
 def _first(function: ast.FunctionDef) -> ast.stmt:

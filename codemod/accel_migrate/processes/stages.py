@@ -19,7 +19,7 @@ from accel_migrate.facts.interpret import gather_facts
 from accel_migrate.places import node_of
 from accel_migrate.processes.fold import Folding
 from accel_migrate.processes.launch_scripts import launch_notes
-from accel_migrate.processes.spawn import called_directly
+from accel_migrate.processes.spawn import called_directly, without_sharing
 from accel_migrate.processes.sweep import leftovers
 from accel_migrate.project import Project
 from accel_migrate.result import FileChange, Options, Result
@@ -74,7 +74,11 @@ def staged(project: Project, facts: Facts, options: Options) -> Staged:
     stage.findings += stage.relocated(folding.findings)
     if stage.changed:
         _repeat(stage, lambda _: leftovers(project, stage.project))
+    shared = stage.relocated(f for f in without_sharing(stage.facts) if isinstance(f, Finding))
+    folded = stage.project
     _repeat(stage, called_directly)
+    if stage.project is not folded:
+        stage.findings += shared
     return stage
 
 

@@ -141,8 +141,8 @@ class Figures:
         if (
             len(statement.targets) > 1
             or not isinstance(target, ast.Name)
-            or isinstance(first.value, ast.Name)
-            and target.id == first.value.id
+            or (isinstance(first.value, ast.Name)
+            and target.id == first.value.id)
         ):
             return None
         function = self.context.facts.function(first.value)

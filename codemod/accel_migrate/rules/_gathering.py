@@ -97,9 +97,15 @@ def _root_is_hosted(context: Context, gather: Gather, path: ast.expr) -> bool:
 
 def _needs_host(context: Context, node: ast.expr) -> bool:
     """Whether `node` meets an array or a tensor on the host, or is kept in a list with such."""
-    parent = context.facts.parents[node]
-    if isinstance(parent, ast.Attribute):
-        return parent.attr in {"numpy", "__array__"}
+    parents = context.facts.parents
+    parent = parents[node]
+    while isinstance(parent, ast.Attribute):
+        call = parents[parent]
+        if parent.attr in {"numpy", "__array__"}:
+            return True
+        if not isinstance(call, ast.Call) or call.func is not parent or parent.attr in {"cpu", "to", "cuda"}:
+            return False
+        node, parent = call, parents[call]
     if isinstance(parent, ast.Compare | ast.BinOp):
         others = [n for n in ast.walk(parent) if isinstance(n, ast.Attribute) and n.attr in {"cpu", "numpy"}]
         return bool(others)

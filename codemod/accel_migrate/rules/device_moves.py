@@ -15,29 +15,51 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.facts.scopes import parameters
 from accel_migrate.facts.values import Literal, Role, Values
+from accel_migrate.processes.paragraphs import delete
 
 ID = "device-moves"
 TITLE = "Leave moving models and batches to the accelerator"
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|gpu|cuda|rank)(_?ids?)?$")
+ABOUT_MOVES = re.compile(r"(?i)\b(device|gpus?|cuda|cpu|mov(e|es|ing)|transfer|put|send|push|load|copy)\b")
 WHY = "prepared models and batches are on the accelerator's device already"
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
     removed: set[ast.Call] = set()
+    parked = [call for call, (_, name) in context.facts.methods.items() if _parks(call, name)]
     for call, (base, name) in context.facts.methods.items():
         if name in {"to", "cuda"} and isinstance(call.func, ast.Attribute) and (name == "cuda" or _names_device(context, call)):
-            if _handled(context, base):
+            if _handled(context, base) and not any(_comes_back(context, call, base, park) for park in parked):
                 removed.add(call)
             elif name == "cuda":
                 yield from _rename(context, call)
     removed |= set(_of_gathered(context))
     gone = removed | set(context.calls_of(*catalog.DATA_PARALLEL))
+    vanish = {s for call in removed if _only_moves(s := context.facts.statement(call), gone) or _becomes_identity(s, gone)}
+    for statement in sorted(vanish, key=lambda s: s.lineno):
+        yield delete(context.facts, statement, ID, WHY, gone=vanish, about=ABOUT_MOVES)
     for call in removed:
-        yield from _drop(context, call, gone)
+        if context.facts.statement(call) not in vanish:
+            yield from _drop(context, call, gone)
     yield from _equal_branches(context, gone)
-    for call in context.calls_of("torch.cuda.set_device"):
+    for call in context.calls_of("torch.cuda.set_device", "torch.accelerator.set_device_index", "torch.accelerator.set_device"):
         statement = context.facts.statement(call)
         yield DeleteStatement(source=context.source(call), rule=ID, why="the accelerator picks the device", node=statement)
+
+
+def _parks(call: ast.Call, name: str) -> bool:
+    """`model.cpu()`, `model.to("cpu")`."""
+    return name == "cpu" or (name == "to" and any(isinstance(a, ast.Constant) and a.value == "cpu" for a in (*call.args, *(k.value for k in call.keywords))))
+
+
+def _comes_back(context: Context, move: ast.Call, base: Values, park: ast.Call) -> bool:
+    """Whether `move` may bring a model back from the CPU, where `park` put it: it stays."""
+    facts = context.facts
+    models = {v for v in base if facts.role(v) is Role.MODEL}
+    if not models & facts.methods[park][0] or facts.function(move) is not facts.function(park):
+        return False
+    looped = any(facts.inside(park, a) for a in facts.ancestors(move) if isinstance(a, ast.For | ast.While))
+    return looped or (park.lineno, park.col_offset) < (move.lineno, move.col_offset)
 
 
 def _of_gathered(context: Context) -> Iterator[ast.Call]:
@@ -98,10 +120,7 @@ def _names_device(context: Context, call: ast.Call) -> bool:
 def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[Edit]:
     assert isinstance(call.func, ast.Attribute)
     statement = context.facts.statement(call)
-    source = context.source(call)
-    if _only_moves(statement, removed) or _becomes_identity(statement, removed):
-        yield DeleteStatement(source=source, rule=ID, why=WHY, node=statement)
-    elif _inside_comprehension(context, call):
+    if _inside_comprehension(context, call):
         yield from _drop_copy(context, call, removed)
     elif not _is_helper(context, call, statement):
         kept = _kept_arguments(call)

@@ -17,6 +17,7 @@ from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.facts.whole_steps import steps_on_whole_data
+from accel_migrate.rules._chosen import arrives, choose, first_made, is_read
 from accel_migrate.rules._variables import RUNNABLE, Object, Variable, lives
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import loops_over, runs_models
@@ -30,16 +31,19 @@ ORDER = (Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER)
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
     wanted = prepared_sites(context)
-    variables = _choose(context, _variables(context, wanted))
+    named = _variables(context, wanted)
+    unread = [v for v in named if v.role is Role.LOADER and not is_read(v)]
+    variables = choose(context, [v for v in named if v not in unread])
     groups: dict[tuple[Scope, tuple[ast.stmt, ...]], list[Variable]] = defaultdict(list)
     for variable in variables:
         groups[variable.scope, variable.bindings[-1].loops].append(variable)
     for (scope, loops), group in groups.items():
         yield from _prepare(context, scope, loops, group)
-    covered = {made for variable in variables for made in variable.made}
+    covered = {made for variable in (*variables, *unread) for made in variable.made}
     alone = {site: role for site, role in wanted if (site, role) not in covered and isinstance(site, ast.Call)}
     for site, role in alone.items():
-        yield from _in_place(context, site, role)
+        if not arrives(context, site, variables):
+            yield from _in_place(context, site, role)
     yield from _of_nobody(context)
 
 
@@ -83,6 +87,8 @@ def _variables(context: Context, wanted: dict[Object, None]) -> list[Variable]:
         variable.made |= made
         if all(b.statement is not binding.statement for b in variable.bindings):
             variable.bindings.append(binding)
+    for variable in found.values():
+        variable.bindings = first_made(variable.bindings)
     return _without_results(context, list(found.values()))
 
 
@@ -116,46 +122,6 @@ def _without_results(context: Context, variables: list[Variable]) -> list[Variab
 def _is_run(context: Context, statement: ast.stmt) -> bool:
     """Whether `statement` is an assignment that runs models."""
     return isinstance(statement, ast.Assign | ast.AnnAssign) and runs_models(context.facts, statement)
-
-
-def _choose(context: Context, variables: list[Variable]) -> list[Variable]:
-    """For each object the variables in which it is prepared: in the scope that has the accelerator, else the first."""
-    chosen: list[Variable] = []
-    ranked = sorted(variables, key=lambda v: (not _has_accelerator(context, v), v.order))
-    owner: dict[Object, Scope] = {}
-    for variable in ranked:
-        if any(owner.get(made, variable.scope) is not variable.scope for made in variable.made):
-            continue
-        if _is_alias(context, variable, chosen):
-            continue
-        owner.update(dict.fromkeys(variable.made, variable.scope))
-        chosen.append(variable)
-    return sorted(chosen, key=lambda v: v.order)
-
-
-def _has_accelerator(context: Context, variable: Variable) -> bool:
-    home = context.home
-    if home.attribute:
-        return variable.scope.enclosing_class is not None and variable.scope.enclosing_class is home.scope.enclosing_class
-    scope: Scope | None = variable.scope
-    while scope is not None:
-        if scope is home.scope:
-            return True
-        scope = scope.parent
-    return False
-
-
-def _is_alias(context: Context, variable: Variable, chosen: list[Variable]) -> bool:
-    """Whether `variable` is another name for an object that is prepared already (`best = model`, a deep copy)."""
-    others = [v for v in chosen if v.scope is variable.scope and v.made & variable.made]
-    if not others:
-        return False
-    value = getattr(variable.bindings[0].statement, "value", None)
-    target = getattr(variable.bindings[0].statement, "targets", [None])[0]
-    if value is None or isinstance(target, ast.Tuple):
-        return False
-    names = {ast.unparse(n) for n in ast.walk(value) if isinstance(n, ast.Name | ast.Attribute)}
-    return any(other.text in names for other in others)
 
 
 # -- placing --------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import AddImport, DeleteStatement, DropImportIfUnused, Edit, Finding, ReplaceStatement
 from accel_migrate.facts import catalog
+from accel_migrate.rules._seeding import is_repeated, occasions, seeds, seeds_all_in_use
 
 ID = "set-seed"
 TITLE = "Seed every stream in one line"
@@ -22,8 +23,10 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         return
     if len({_seed(c) for c in calls}) > 1 and not _all_in_functions(context, calls):
         return
-    for statements in _groups(context, calls):
-        if not _is_taken(context, statements[0]):
+    groups = occasions(context, calls)
+    repeated = is_repeated(context, groups)
+    for statements in groups:
+        if not _is_taken(context, statements[0]) and (not repeated or seeds_all_in_use(context, statements)):
             yield from _rewrite(context, statements)
 
 
@@ -53,29 +56,6 @@ def _all_in_functions(context: Context, calls: list[ast.Call]) -> bool:
     for call in calls:
         by_function.setdefault(context.facts.function(call), set()).add(_seed(call))
     return all(len(seeds) == 1 for seeds in by_function.values()) and len(by_function) > 1
-
-
-def _groups(context: Context, calls: list[ast.Call]) -> Iterator[list[ast.stmt]]:
-    """Seeding statements of one function that seed alike, in order."""
-    groups: dict[tuple[ast.AST, str], list[ast.stmt]] = {}
-    for call in sorted(calls, key=lambda c: (c.lineno, c.col_offset)):
-        statement = _outermost(context, context.facts.statement(call))
-        group = groups.setdefault((context.facts.function(call), _seed(call)), [])
-        if statement not in group:
-            group.append(statement)
-    yield from groups.values()
-
-
-def _outermost(context: Context, statement: ast.stmt) -> ast.stmt:
-    """The `if torch.cuda.is_available():` around a seeding line, if nothing else is in it."""
-    parent = context.facts.parents[statement]
-    if isinstance(parent, ast.If) and not parent.orelse and all(_seeds(context, s) for s in parent.body):
-        return parent
-    return statement
-
-
-def _seeds(context: Context, statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and context.facts.external.get(statement.value) in catalog.SEEDERS
 
 
 def _rewrite(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
@@ -108,7 +88,7 @@ def _is_own_set_seed(context: Context, function: ast.FunctionDef) -> bool:
     return (
         function.name == "set_seed"
         and len(function.args.args) == 1
-        and all((_seeds(context, s) and _seeds_with(s, function.args.args[0].arg)) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for s in function.body)
+        and all((seeds(context, s) and _seeds_with(s, function.args.args[0].arg)) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for s in function.body)
         and context.facts.scopes[function].parent is not None
         and context.facts.scopes[function].parent.parent is None  # type: ignore[union-attr]
     )
