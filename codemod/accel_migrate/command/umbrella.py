@@ -12,6 +12,8 @@ COMMANDS = {
     "verify": ("accel_migrate.command.verify", "", "run the original and the migrated script, and compare the trainings (needs torch)"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
     "config": ("accel_runtime.commands.config", "", "write, check or update the settings of accel launch"),
+    "doctor": ("accel_runtime.commands.doctor", "", "what keeps trainings from working on this machine, and what mends it"),
+    "env": ("accel_runtime.commands.env", "", "what to paste into a bug report"),
     "demo": ("accel_migrate.command.demo", "", "migrate and train a bundled example, and compare (needs torch, scikit-learn)"),
 }
 """Command -> the module whose `main(argv)` runs it and returns the exit status, the package it needs besides the plain
