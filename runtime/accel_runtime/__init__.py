@@ -18,6 +18,7 @@ _HOME = {
     "DataLoaderConfiguration": "kwargs",
     "DistributedDataParallelKwargs": "kwargs",
     "DistributedType": "state",
+    "FullyShardedDataParallelPlugin": "plugins",
     "GradScalerKwargs": "kwargs",
     "GradientAccumulationPlugin": "kwargs",
     "GradientState": "state",

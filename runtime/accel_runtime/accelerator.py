@@ -20,12 +20,13 @@ from .kwargs import (
     ProjectConfiguration,
 )
 from .live import set_live
+from .plugins import FullyShardedDataParallelPlugin, default_fsdp_plugin
 from .precision import Precision
 from .rng import share_streams
 from .saving import Saving
 from .state import AcceleratorState, DistributedType, GradientState
 from .stepping import Stepping
-from .strategies import create
+from .strategies import Settings, create
 from .tracking_control import TrackingControl
 from .training import Training
 
@@ -40,6 +41,7 @@ class Accelerator(Training, Stepping, Combining, Saving, TrackingControl):
         gradient_accumulation_steps: micro-batches per optimizer step, for `accumulate`.
         cpu: train on the CPU even where there is an accelerator.
         dataloader_config: how loaders are shared out; its `split_batches` counts too.
+        fsdp_plugin: shard models over the processes.
         log_with: trackers, by name or as objects.
         project_dir: folder for logs and checkpoints.
         project_config: the same, in detail.
@@ -61,6 +63,7 @@ class Accelerator(Training, Stepping, Combining, Saving, TrackingControl):
         cpu: bool = False,
         dataloader_config: DataLoaderConfiguration | None = None,
         *,
+        fsdp_plugin: FullyShardedDataParallelPlugin | None = None,
         log_with: Any = None,
         project_dir: str | os.PathLike[str] | None = None,
         project_config: ProjectConfiguration | None = None,
@@ -89,7 +92,6 @@ class Accelerator(Training, Stepping, Combining, Saving, TrackingControl):
         self.gradient_state = GradientState(plugin_for(gradient_accumulation_plugin, gradient_accumulation_steps))
         self.tracker = Tracker(functools.partial(collectives.any_process, self.world))
         self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
-        self.strategy = create(self.world, handlers.get(DistributedDataParallelKwargs))
         self.precision = Precision(
             self.state.mixed_precision,
             self.world.device.type,
@@ -97,6 +99,10 @@ class Accelerator(Training, Stepping, Combining, Saving, TrackingControl):
             _options(handlers, AutocastKwargs),
             announce=self.world.is_main,
         )
+        self.state.choose(fsdp_plugin or default_fsdp_plugin())
+        self.strategy = create(self.world, self._settings())
+        if self.precision.scaling is not None:
+            self.strategy.adapt_scaler(self.precision.scaling)
         self._models = []
         self._optimizers = {}
         self._schedulers = []
@@ -105,6 +111,13 @@ class Accelerator(Training, Stepping, Combining, Saving, TrackingControl):
         if self.exact and self.world.size > 1:
             share_streams(self.world)  # a script without a seed draws the same from here on
         set_live(self)
+
+    def _settings(self) -> Settings:
+        return Settings(
+            gradients=self.kwargs_handlers.get(DistributedDataParallelKwargs) or DistributedDataParallelKwargs(),
+            fsdp=self.state.fsdp_plugin,
+            low_precision=None if self.exact else self.precision.dtype,
+        )
 
     @property
     def distributed_type(self) -> DistributedType:

@@ -61,7 +61,7 @@ class Preparing(ProcessControl):
         if any(known is model for known in self._models):
             return model
         if self.device_placement if device_placement is None else device_placement:
-            model.to(self.device)
+            self.strategy.place(model, self.device)
         if not evaluation_mode:
             self.strategy.prepare_model(model)
             if self.exact and self.sync_batchnorm and self.num_processes > 1:
@@ -76,8 +76,8 @@ class Preparing(ProcessControl):
     def prepare_optimizer(self, optimizer: Optimizer, device_placement: bool | None = None) -> Optimizer:
         """Make `optimizer` step on all processes, in place."""
         if id(optimizer) not in self._optimizers:
-            move_state(optimizer)
             self.strategy.prepare_optimizer(optimizer)
+            move_state(optimizer)
             self._optimizers[id(optimizer)] = (optimizer, install(self, optimizer) if self._steps_differ else None)
         return optimizer
 

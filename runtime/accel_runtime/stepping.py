@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
 
 from . import scheduler
 from .accumulation import plugin_for
@@ -33,7 +32,7 @@ class Stepping(Preparing):
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if self.accumulation.may_step():
             self._unscale_owners(parameters)
-            nn.utils.clip_grad_value_(parameters, clip_value)
+            self.strategy.clip_grad_value(parameters, clip_value)
 
     def unscale_gradients(self, optimizer: Any = None) -> None:
         """Divide gradients by the scaler's factor, once per step; `optimizer` is one, several, or None for all."""

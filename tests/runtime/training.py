@@ -68,9 +68,10 @@ def plain(program: Program) -> dict[str, Any]:
 
 
 def accelerated(program: Program, n: int, **settings: Any) -> list[dict[str, Any]]:
-    """The program under an Accelerator on `n` processes; by rank."""
+    """The program under an Accelerator on `n` processes, with environment variables `env`; by rank."""
     settings.setdefault("split_batches", True)
-    return run_ranks(lambda: _accelerated_here(program, settings), n)
+    env = settings.pop("env", None)
+    return run_ranks(lambda: _accelerated_here(program, settings), n, env=env)
 
 
 def _accelerated_here(program: Program, settings: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +151,12 @@ def mlp(features: int = 6, out: int = 1) -> nn.Module:
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    """The whole weights; all processes have to ask."""
+    return {name: _whole(value.detach()).clone() for name, value in model.state_dict().items()}
+
+
+def _whole(value: torch.Tensor) -> torch.Tensor:
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 
 def fit(trainer: Any, loader: Any, epochs: int = 2, split: Callable[[Any], tuple[Any, Any]] = lambda batch: batch, model: Any = None) -> dict[str, Any]:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 
-from ..kwargs import DistributedDataParallelKwargs
 from ..world import World
 from .base import Strategy
+from .settings import Settings
 
-__all__ = ["Strategy", "create"]
+__all__ = ["Settings", "Strategy", "create"]
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
 
-def create(world: World, settings: DistributedDataParallelKwargs | None = None) -> Strategy:
-    """The strategy that suits `world`, else that of one process; `settings` is how gradients are reduced."""
-    settings = settings or DistributedDataParallelKwargs()
-    chosen = next((strategy for strategy in Strategy.__subclasses__() if strategy.suits(world)), Strategy)
+def create(world: World, settings: Settings | None = None) -> Strategy:
+    """The strategy that suits `world` and `settings`: one that refines another goes before it."""
+    settings = settings or Settings()
+    chosen = next(strategy for strategy in _refined_first(Strategy) if strategy.suits(world, settings))
     return chosen(world, settings)
+
+
+def _refined_first(strategy: type[Strategy]) -> Iterator[type[Strategy]]:
+    for refined in strategy.__subclasses__():
+        yield from _refined_first(refined)
+    yield strategy

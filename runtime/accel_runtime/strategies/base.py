@@ -10,21 +10,26 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..kwargs import DistributedDataParallelKwargs
 from ..world import World
+from . import placing
+from .settings import Settings
 
 
 class Strategy:
     """One process: models and optimizers are used as they are."""
 
-    def __init__(self, world: World, settings: DistributedDataParallelKwargs) -> None:
+    def __init__(self, world: World, settings: Settings) -> None:
         self.world = world
         self.settings = settings
 
     @classmethod
-    def suits(cls, world: World) -> bool:
-        """Whether this strategy trains in `world`."""
+    def suits(cls, world: World, settings: Settings) -> bool:
+        """Whether this strategy is what `settings` ask for in `world`."""
         return True
+
+    def place(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """Bring the weights of `model` to `device`, in place; those on the meta device are initialised."""
+        return placing.move(model, device)
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
         """Make `model`, already on its device, train on all processes, in place."""
@@ -46,12 +51,23 @@ class Strategy:
         """Inside, a backward at weight zero takes part in all communication; where zero times infinity is NaN, zero counts."""
         return contextlib.nullcontext()
 
+    def adapt_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Let the gradient scaler find overflows of all processes, in place."""
+
     def clip_grad_norm(self, parameters: Iterable[torch.Tensor], max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
         """Scale gradients down to `max_norm`; the norm before, over all processes."""
         return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=norm_type)
 
+    def clip_grad_value(self, parameters: Iterable[torch.Tensor], clip_value: float) -> None:
+        """Clamp every gradient to `[-clip_value, clip_value]`."""
+        nn.utils.clip_grad_value_(parameters, clip_value)
+
     def state_dict(self, target: Any) -> dict[str, Any]:
         """The whole state of a model or an optimizer in torch's plain format, on every process."""
+        return target.state_dict()
+
+    def sharded_state_dict(self, target: Any) -> dict[str, Any]:
+        """The state of a model or an optimizer as this process holds it: DTensors where it is sharded; no communication."""
         return target.state_dict()
 
     def load_state_dict(self, target: Any, state: dict[str, Any]) -> Any:

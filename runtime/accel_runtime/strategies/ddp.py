@@ -7,7 +7,7 @@ import contextlib
 import functools
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
 import torch
@@ -15,10 +15,10 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..kwargs import DistributedDataParallelKwargs
 from ..world import World, leave
 from .base import Strategy
 from .reducer import COMPRESSIONS, GradientReducer, Reduction
+from .settings import Settings
 
 _BROADCAST_BYTES = 250 * 2**20
 
@@ -29,27 +29,32 @@ class DataParallel(Strategy):
     Each `prepare_model` makes one group of parameters; an optimizer's parameters of no prepared model make another.
     """
 
-    def __init__(self, world: World, settings: DistributedDataParallelKwargs) -> None:
+    def __init__(self, world: World, settings: Settings) -> None:
         super().__init__(world, settings)
-        if settings.comm_hook not in COMPRESSIONS:
-            raise ValueError(f"comm_hook is {settings.comm_hook!r}: it must be one of {', '.join(map(repr, COMPRESSIONS))}")
-        self.reduction = Reduction(world.size, settings.bucket_cap_mb * 2**20, COMPRESSIONS[settings.comm_hook])
+        gradients = settings.gradients
+        if gradients.comm_hook not in COMPRESSIONS:
+            raise ValueError(f"comm_hook is {gradients.comm_hook!r}: it must be one of {', '.join(map(repr, COMPRESSIONS))}")
+        self.reduction = Reduction(world.size, gradients.bucket_cap_mb * 2**20, COMPRESSIONS[gradients.comm_hook])
         _reductions.add(self.reduction)
         self._separate = False
         if world.backend == "gloo":
             _leave_at_exit()
 
     @classmethod
-    def suits(cls, world: World) -> bool:
+    def suits(cls, world: World, settings: Settings) -> bool:
         return world.size > 1
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
-        new = self.reduction.unknown(model.parameters())
+        new = self.reduction.unknown(self._replicated(model.parameters()))
         if new:
             self._separate_gradients(model)
             _broadcast([*new, *model.buffers()])
             self.reduction.add(GradientReducer(self.reduction, new, _sparse_parameters(model)))
         return model
+
+    def _replicated(self, parameters: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
+        """Those that every process holds whole, whose gradients are averaged here."""
+        return parameters
 
     def _separate_gradients(self, model: nn.Module) -> None:
         """Give gradients a group of their own where a backward may hold other collectives.
@@ -61,7 +66,7 @@ class DataParallel(Strategy):
             self.reduction.group = dist.new_group()
 
     def prepare_optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        new = self.reduction.unknown(p for group in optimizer.param_groups for p in group["params"])
+        new = self.reduction.unknown(self._replicated(p for group in optimizer.param_groups for p in group["params"]))
         if new:
             _broadcast(new)
             reducer = GradientReducer(self.reduction, new)

@@ -16,6 +16,7 @@ from ..kwargs import (
     ProfileKwargs,
     ProjectConfiguration,
 )
+from ..plugins import FullyShardedDataParallelPlugin
 from ..state import DistributedType
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "DataLoaderConfiguration",
     "DistributedDataParallelKwargs",
     "DistributedType",
+    "FullyShardedDataParallelPlugin",
     "GradScalerKwargs",
     "GradientAccumulationPlugin",
     "InitProcessGroupKwargs",

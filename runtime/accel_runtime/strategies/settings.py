@@ -1,0 +1,25 @@
+"""What a strategy is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from ..kwargs import DistributedDataParallelKwargs
+from ..plugins import FullyShardedDataParallelPlugin
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose.
+
+    Attributes:
+        gradients: how gradients are reduced.
+        fsdp: how models are sharded; None: not.
+        low_precision: the type in which whole models compute (mixed precision in per-process mode); None: their own.
+    """
+
+    gradients: DistributedDataParallelKwargs = field(default_factory=DistributedDataParallelKwargs)
+    fsdp: FullyShardedDataParallelPlugin | None = None
+    low_precision: torch.dtype | None = None
