@@ -19,7 +19,7 @@ from accel_migrate.verify.merged import as_one
 from accel_migrate.verify.own_batches import times_as_large
 from accel_migrate.verify.places import named_line, spot
 from accel_migrate.verify.records import Pass, Record, Step
-from accel_migrate.verify.varying import Varying
+from accel_migrate.verify.varying import Spread, Varying
 
 STEP = Step(optimizer=0, loss=1.0, backwards=1, rates=(0.1,), gradients=(3.0, 4.0), weights=(1.0, 2.0))
 RUN = Run(Path("/nowhere"), 0, (), "", (), 1.0)
@@ -91,8 +91,8 @@ def test_numbers_that_a_second_run_prints_otherwise_are_left_out() -> None:
 
 def test_a_count_that_flips_in_one_line_may_flip_in_another_but_not_double() -> None:
     lines = [f"epoch {n} right {50 + n}" for n in range(10)]
-    varying = Varying(lines, ["epoch 0 right 51", *lines[1:]], 1e-4)
-    one, other = varying.without(lines, [*lines[:4], "epoch 4 right 53", "epoch 5 right 110", *lines[6:]])
+    spread = Spread(lines, ["epoch 0 right 51", *lines[1:]])
+    one, other = spread.without(lines, [*lines[:4], "epoch 4 right 53", "epoch 5 right 110", *lines[6:]])
     assert [a == b for a, b in zip(one, other, strict=True)] == [True] * 5 + [False] + [True] * 4
 
 

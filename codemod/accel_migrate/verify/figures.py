@@ -1,24 +1,35 @@
-"""Figures in text: what the migrated script prints or writes against the original, and against a control run of it."""
+"""Figures in text: what the migrated script prints or writes against the original, and against other runs of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from accel_migrate.verify.job import Run
 from accel_migrate.verify.masks import masked
 from accel_migrate.verify.printed import OTHER_TEXT, Lines, compare_lines
 from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.training import LOST, TIMES_THE_FLOOR
-from accel_migrate.verify.varying import Varying
+from accel_migrate.verify.varying import Spread, Varying
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What differs, and what could not be compared."""
+    """What differs, the largest relative difference with the noise floor, and what could not be compared."""
 
-    lines: Lines
-    unverified: list[str]
+    reasons: list[str]
+    largest: float = 0.0
+    floor: float = 0.0
+    unverified: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class OfOriginal:
+    """Three runs of the original: the one to compare with, the control run (None if it failed), and one that repeats the first, run only when asked for."""
+
+    run: Run
+    control: Run | None
+    repeat: Callable[[], Run]
 
 
 def lines_of(run: Run, lines: Sequence[str]) -> list[str]:
@@ -32,12 +43,20 @@ def allowed(relative: float, result: Comparison) -> float:
     return max(relative, TIMES_THE_FLOOR * result.floors.get("loss", 0.0))
 
 
-def compare_figures(expected: Sequence[str], again: Sequence[str], got: Sequence[str], relative: float, result: Comparison, where: str) -> Figures:
-    """Of as many lines; numbers that the control run has otherwise, in `again`, are left out. `where` names the text."""
-    varying = Varying(expected, again, relative)
-    left = [f"numbers in {len(varying)} {where}, which depend on more than the training (line {varying.first + 1} is one)"] if varying else []
-    compared = compare_lines(*varying.without(expected, got), allowed(relative, result))
-    if allowed(relative, result) > LOST:
+def compare_figures(
+    expected: Sequence[str], control: Sequence[str], got: Sequence[str], repeat: Callable[[], Sequence[str]], relative: float, result: Comparison, where: str
+) -> Figures:
+    """Of as many lines; `where` names the text. Numbers of the control run tell how far rounding takes them, and those that a
+    repeated run has otherwise are left out; it is asked for only if it could excuse something."""
+    most, left = allowed(relative, result), list[str]()
+    pair, spread = (list(expected), list(got)), Spread(expected, control)
+    compared = compare_lines(*spread.without(*pair), most)
+    if any(OTHER_TEXT not in reason for reason in compared.reasons):
+        varying = Varying(expected, repeat(), relative)
+        left += [f"numbers in {len(varying)} {where}, which depend on more than the training (line {varying.first + 1} is one)"] if varying else []
+        pair, spread = varying.without(*pair), Spread(*varying.without(expected, control))
+        compared = compare_lines(*spread.without(*pair), most)
+    if most > LOST:
         left.append(f"numbers in {where}: rounding alone changes the losses as much")
         compared = Lines([reason for reason in compared.reasons if OTHER_TEXT in reason])
-    return Figures(compared, left)
+    return Figures(compared.reasons, compare_lines(*pair).largest, max(spread.most, result.floors.get("loss", 0.0)), left)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from accel_migrate.verify.figures import Figures, allowed, compare_figures, lines_of
+from accel_migrate.verify.figures import Figures, OfOriginal, allowed, compare_figures, lines_of
 from accel_migrate.verify.hooks.saved import LOADED
 from accel_migrate.verify.job import Run
-from accel_migrate.verify.printed import Lines
 from accel_migrate.verify.records import Record
 from accel_migrate.verify.report import Comparison, Difference, few
 from accel_migrate.verify.warm import ForkingRunner
@@ -20,59 +21,86 @@ TEMPORARY = "temporary files"
 _EVENT_FILE = re.compile(r"events\.out\.tfevents\.[^/]*")
 
 
-def compare_on_disk(warm: ForkingRunner, original: Run, control: Run | None, got: Run, relative: float, result: Comparison) -> None:
+@dataclass(frozen=True)
+class _Written:
+    """A file that both have written: the original's, the migrated script's, and the control run's."""
+
+    name: str
+    expected: Path
+    got: Path
+    control: Path | None
+
+
+def compare_on_disk(warm: ForkingRunner, original: OfOriginal, got: Run, relative: float, result: Comparison) -> None:
     """The files that both have written, by keys and values, and those that only one has."""
-    theirs, ours, floor = _by_name(original), _by_name(got), _by_name(control) if control else {}
+    theirs, ours, floor = _by_name(original.run), _by_name(got), _by_name(original.control) if original.control else {}
     if theirs.keys() - floor.keys() and floor:
         theirs, ours, floor = (_by_form(names, theirs.keys() & floor.keys()) for names in (theirs, ours, floor))
     for name in [name for name in theirs.keys() ^ ours.keys() if name.startswith(TEMPORARY)]:  # may be named at random
         theirs.pop(name, None), ours.pop(name, None)
     result.differences += [Difference("files", f"{name} is not written") for name in sorted(theirs.keys() - ours.keys())]
     result.differences += [Difference("files", f"{name} is written, and the original writes no such file") for name in sorted(ours.keys() - theirs.keys())]
-    loaded = []
-    for name in sorted(theirs.keys() & ours.keys()):
-        triple = theirs[name], ours[name], floor.get(name)
-        found = None if _is_loaded(theirs[name]) else _as_text(name, (original, got, control or original), triple, relative, result)
-        if found is None:
-            loaded.append((name, triple))
-        else:
-            _note(name, found.lines.reasons, found.lines.largest, allowed(relative, result) / 10, result)
-            result.unverified += found.unverified
-    _compare_loaded(warm, loaded, relative, result)
+    written = [_Written(name, theirs[name], ours[name], floor.get(name)) for name in sorted(theirs.keys() & ours.keys())]
+    texts = {file.name: found for file in written if (found := _as_text(file, original, got, relative, result))}
+    loaded = _compare_loaded(warm, [file for file in written if file.name not in texts], original, relative, result)
+    for name, found in sorted({**texts, **loaded}.items()):
+        _note(name, found, result)
 
 
-def _compare_loaded(warm: ForkingRunner, named: Sequence[tuple[str, tuple[Path, Path, Path | None]]], relative: float, result: Comparison) -> None:
-    """What only the interpreter that trains can read."""
-    triples = [[str(path) if path else None for path in triple] for _, triple in named]
-    compared = warm.call("accel_migrate.verify.hooks.compare:compare_written", files=triples, relative=relative, of_figures=allowed(relative, result))
-    for (name, _), found in zip(named, compared, strict=True):
-        if found["error"]:
-            result.unverified.append(f"what {name} holds ({found['error']})")
-        if found["varying"]:
-            result.unverified.append(f"{len(found['varying'])} values in {name}, which depend on more than the training ({found['varying'][0]} is one)")
-        _note(name, found["reasons"], found["largest"], found["floor"], result)
+def _note(name: str, found: Figures, result: Comparison) -> None:
+    if found.largest >= result.largest.get("files", 0.0):
+        result.largest["files"], result.floors["files"] = found.largest, found.floor
+    result.differences += [Difference("files", f"{name}: {reason}") for reason in few(found.reasons)]
+    result.unverified += found.unverified
 
 
-def _note(name: str, reasons: Sequence[str], largest: float, floor: float, result: Comparison) -> None:
-    if largest >= result.largest.get("files", 0.0):
-        result.largest["files"], result.floors["files"] = largest, floor
-    result.differences += [Difference("files", f"{name}: {reason}") for reason in few(reasons)]
+def _compare_loaded(warm: ForkingRunner, written: Sequence[_Written], original: OfOriginal, relative: float, result: Comparison) -> dict[str, Figures]:
+    """What only the interpreter that trains can read; where something differs, what a repeated run has otherwise is left out."""
+
+    def compared(files: Sequence[_Written], repeats: dict[str, Path]) -> dict[str, Figures]:
+        paths = [[file.expected, file.got, file.control, repeats.get(file.name)] for file in files]
+        named = [[str(path) if path else None for path in each] for each in paths]
+        found = warm.call("accel_migrate.verify.hooks.compare:compare_written", files=named, relative=relative, of_figures=allowed(relative, result))
+        return {file.name: _figures(file.name, each) for file, each in zip(files, found, strict=True)}
+
+    first = compared(written, {})
+    differing = [file for file in written if first[file.name].reasons]
+    return {**first, **compared(differing, _by_name(original.repeat()))} if differing else first
+
+
+def _figures(name: str, found: dict[str, Any]) -> Figures:
+    left = [f"what {name} holds ({found['error']})"] if found["error"] else []
+    if found["varying"]:
+        left.append(f"{len(found['varying'])} values in {name}, which depend on more than the training ({found['varying'][0]} is one)")
+    return Figures(found["reasons"], found["largest"], found["floor"], left)
 
 
 def _is_loaded(path: Path) -> bool:
     return path.suffix.lower() in LOADED or _EVENT_FILE.fullmatch(path.name) is not None
 
 
-def _as_text(name: str, runs: tuple[Run, Run, Run], paths: tuple[Path, Path, Path | None], relative: float, result: Comparison) -> Figures | None:
-    """As printed lines are compared; None where one of the files is no text."""
+def _as_text(file: _Written, original: OfOriginal, got: Run, relative: float, result: Comparison) -> Figures | None:
+    """As printed lines are compared; None where the file is no text."""
+    if _is_loaded(file.expected):
+        return None
+    control = original.control if original.control and file.control else original.run
     try:
-        texts = [(path or paths[0]).read_bytes().decode().splitlines() for path in paths]
+        expected, again, ours = _text(original.run, file.expected), _text(control, file.control or file.expected), _text(got, file.got)
     except (UnicodeDecodeError, OSError):
         return None
-    expected, got, again = (lines_of(run, text) for run, text in zip(runs, texts, strict=True))
-    if len(expected) != len(got):
-        return Figures(Lines([f"{len(got)} lines instead of {len(expected)}"]), [])
-    return compare_figures(expected, again, got, relative, result, f"lines of {name}")
+    if len(expected) != len(ours):
+        return Figures([f"{len(ours)} lines instead of {len(expected)}"])
+
+    def repeat() -> list[str]:
+        run = original.repeat()
+        place = _by_name(run).get(file.name)
+        return _text(run, place) if place else []
+
+    return compare_figures(expected, again, ours, repeat, relative, result, f"lines of {file.name}")
+
+
+def _text(run: Run, path: Path) -> list[str]:
+    return lines_of(run, path.read_bytes().decode().splitlines())
 
 
 def written_by_several(records: Sequence[Record]) -> Iterator[Difference]:

@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from accel_migrate.verify.figures import compare_figures, lines_of
+from accel_migrate.verify.figures import OfOriginal, compare_figures, lines_of
 from accel_migrate.verify.job import Run
 from accel_migrate.verify.printed import skeleton
 from accel_migrate.verify.report import MOST, Comparison, Difference, few
 from accel_migrate.verify.warm import ForkingRunner
 
 
-def compare_printed(original: Run, again: Run, got: Run, processes: int, relative: float, result: Comparison) -> None:
-    """Each line once, whichever process prints it; numbers that the same training prints otherwise `again` are left out."""
-    expected, control, ours = (lines_of(run, run.lines) for run in (original, again, got))
+def compare_printed(original: OfOriginal, got: Run, processes: int, relative: float, result: Comparison) -> None:
+    """Each line once, whichever process prints it; numbers within the noise floor of the losses, or of those at their place."""
+    control = original.control or original.run
+    expected, again, ours = (_printed(run) for run in (original.run, control, got))
     if len(expected) != len(ours):
-        if _printed_by_every_process(original, expected, ours):
+        if _printed_by_every_process(original.run, expected, ours):
             result.unverified.append("printed lines: every process of the original prints its own")
         else:
             result.differences.append(Difference("lines", _count(expected, ours, processes)))
         return
-    found = compare_figures(expected, control, ours, relative, result, "printed lines")
+    found = compare_figures(expected, again, ours, lambda: _printed(original.repeat()), relative, result, "printed lines")
     result.unverified += found.unverified
-    result.largest["lines"], result.floors["lines"] = found.lines.largest, result.floors.get("loss", 0.0)
-    reasons = found.lines.reasons
-    result.differences += [Difference("lines", f"printed {reason}") for reason in reasons[:MOST]]
-    if len(reasons) > MOST:
-        result.differences.append(Difference("lines", f"and {len(reasons) - MOST} more printed lines"))
+    result.largest["lines"], result.floors["lines"] = found.largest, found.floor
+    result.differences += [Difference("lines", f"printed {reason}") for reason in found.reasons[:MOST]]
+    if len(found.reasons) > MOST:
+        result.differences.append(Difference("lines", f"and {len(found.reasons) - MOST} more printed lines"))
+
+
+def _printed(run: Run) -> list[str]:
+    return lines_of(run, run.lines)
 
 
 def _printed_by_every_process(original: Run, expected: Sequence[str], ours: Sequence[str]) -> bool:

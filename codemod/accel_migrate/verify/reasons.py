@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
 from accel_migrate.verify.calls import reasons_of_calls
 from accel_migrate.verify.errors import reasons_of_errors
 from accel_migrate.verify.evaluated import reason_in_samples
-from accel_migrate.verify.records import Record, Step
+from accel_migrate.verify.first_step import batch_sizes, reasons_of_gradients, unequal_parts
+from accel_migrate.verify.records import Record
 from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.runs import Traced
 from accel_migrate.verify.samples import train_on_the_same
@@ -47,7 +47,7 @@ def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | No
     if cause is not None and cause.switched_off:
         found += [_caused_by(name, original, got.records, result) for name in sorted(cause.switched_off, key=EXPECTED.__contains__)]
     else:
-        found += _from_gradients(original.records[0], got.records, result)
+        found += reasons_of_gradients(original.records[0], got.records, result)
     found += _from_output(original.records[0], got.records, result, kinds)
     return list(dict.fromkeys(found))
 
@@ -57,7 +57,7 @@ def _caused_by(name: str, original: Traced, records: Sequence[Record], result: C
         return _ON_ONE[name]
     if name == "denominators":
         step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=1)
-        return _unequal_parts(original.records[0], records, step) or _CAUSES[name]
+        return unequal_parts(original.records[0], records, step) or _CAUSES[name]
     if name == "batchnorm" and len(original.run.exit_codes) > 1:
         return f"{_CAUSES[name]}, in one of the two"
     if name != "noise":
@@ -92,7 +92,7 @@ def _from_steps(original: Traced, got: Traced, kinds: set[str], plain: Record | 
     processes, theirs, ours = len(got.records), len(original.records[0].steps), len(got.records[0].steps)
     if train_on_the_same(original.records[0], got.records) and kinds & {"samples", "loss", "gradient"} and _may_read_the_same(got.records):
         yield "every process computes the same losses: the loader is not prepared, so that each reads all samples"
-    sizes = _batch_sizes(original.records[0]), [_batch_sizes(record) for record in got.records]
+    sizes = batch_sizes(original.records[0]), [batch_sizes(record) for record in got.records]
     if processes > 1 and sizes[0] and all(sizes[1]) and "samples" in kinds:
         whole, parts = sizes[0][0], sum(part[0] for part in sizes[1])
         if parts < whole:
@@ -132,63 +132,6 @@ def _follow_samples(plain: Record, larger: Record, got: Record) -> bool:
     return times > 1 and len(pairs) > 1 and all(_close(a.rates, b.rates) for a, b in pairs)
 
 
-def _from_gradients(original: Record, records: list[Record], result: Comparison) -> Iterator[str]:
-    step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=0)
-    if not step or any(d.kind in ("replicas", "samples", "steps") or (d.kind == "learning-rate" and d.step <= step) for d in result.differences):
-        return
-    one, other = original.steps[step - 1], records[0].steps[step - 1]
-    ratio = _common_ratio(one, other)
-    if ratio and abs(ratio - 1) > 0.01:
-        yield _of_ratio(ratio, step, len(records))
-    elif _windows(one, records, step):
-        yield f"step {step} adds up {other.backwards} backward passes where the original adds up {one.backwards}: accumulation windows have another length"
-    elif _unequal_parts(original, records, step) and step > 1:
-        yield _unequal_parts(original, records, step)
-    elif any(d.kind == "loss" and d.step == step for d in result.differences):
-        yield f"the forward pass of step {step} computes another loss; all before it is the same" if step > 1 else "the first forward pass already computes another loss: initial weights, inputs or the loss differ"
-    else:
-        yield f"the loss of step {step} is the same and its gradient is not: {_most_different(original, one, other)}"
-
-
-def _unequal_parts(original: Record, records: Sequence[Record], step: int) -> str:
-    """Where each step takes one batch; empty if the parts of this one are equal, or not known."""
-    sizes = [_batch_sizes(record) for record in records]
-    parts = [size[step - 1] for size in sizes if len(size) >= len(original.steps) == len(_batch_sizes(original))]
-    if len(parts) < 2 or len(set(parts)) == 1:
-        return ""
-    return f"the processes hold unequal parts of the batch of step {step} ({' and '.join(map(str, parts))} samples) and their means count the same: accelerator.backward weighs them"
-
-
-def _windows(one: Step, records: Sequence[Record], step: int) -> bool:
-    return any(record.steps[step - 1].backwards != one.backwards for record in records)
-
-
-def _of_ratio(ratio: float, step: int, processes: int) -> str:
-    nice = Fraction(ratio).limit_denominator(16)
-    text = str(nice) if abs(float(nice) - ratio) < 0.002 * ratio else f"{ratio:.4g}"
-    start = f"at step {step} every gradient is {text} times the original's"
-    if abs(ratio * processes - 1) < 0.01:
-        return f"{start}: divided by the number of processes once too often, or a summed loss is averaged over the processes (backward(loss, reduction='sum'))"
-    if abs(ratio / processes - 1) < 0.01:
-        return f"{start}: multiplied by the number of processes, or summed over them where the mean is meant"
-    return f"{start}: a loss is scaled differently (accumulation divides it twice or not at all, or another denominator)"
-
-
-def _common_ratio(one: Step, other: Step) -> float:
-    """By which all gradients differ; 0 where they do not differ alike."""
-    least = 1e-3 * max(one.gradients, default=0.0)
-    ratios = [b / a for a, b in zip(one.gradients, other.gradients, strict=False) if a > max(least, 0.0) and b > 0]
-    return ratios[0] if ratios and max(ratios) - min(ratios) < 5e-3 * max(ratios) else 0.0
-
-
-def _most_different(original: Record, one: Step, other: Step) -> str:
-    pairs = list(zip(one.gradients, other.gradients, strict=False))
-    place = max(range(len(pairs)), key=lambda i: abs(pairs[i][0] - pairs[i][1]), default=0)
-    if not pairs:
-        return "no parameter has one"
-    return f"the gradient of {original.name(one, place)} has norm {pairs[place][1]:.6g} instead of {pairs[place][0]:.6g}"
-
-
 def _from_output(original: Record, records: Sequence[Record], result: Comparison, kinds: set[str]) -> Iterator[str]:
     training = kinds & {"loss", "gradient", "replicas", "weights", "steps", "samples", "learning-rate"}
     if "lines" in kinds and not training:
@@ -205,11 +148,6 @@ def _from_output(original: Record, records: Sequence[Record], result: Comparison
             yield "files are written by every process: write on the main process only (accelerator.save, is_main_process)"
         elif difference.kind == "files" and _WRAPPED.search(difference.text):
             yield _OF_WRAPPED
-
-
-def _batch_sizes(record: Record) -> list[int]:
-    """Sizes of the batches that were trained on, in order."""
-    return [len(batch) for p in record.passes if p.trains for batch in p.batches]
 
 
 def _close(a: tuple[float, ...], b: tuple[float, ...]) -> bool:

@@ -23,6 +23,7 @@ class Step:
     gradients: tuple[float, ...]
     weights: tuple[float, ...]
     random: int = 0
+    zeroed: int = 0
 
 
 @dataclass
@@ -91,7 +92,7 @@ def _add(line: dict[str, Any], record: Record, passes: dict[int, Pass]) -> None:
     if "step" in line:
         norms = unpack_numbers(line["norms"])
         half = len(norms) // 2
-        record.steps.append(Step(line["step"], line["loss"], line["backwards"], tuple(line["lr"]), norms[:half], norms[half:], line["random"]))
+        record.steps.append(Step(line["step"], line["loss"], line["backwards"], tuple(line["lr"]), norms[:half], norms[half:], line["random"], line["zeroed"]))
     elif "batch" in line:
         passes[line["pass"]].data = line["data"]
         passes[line["pass"]].batches.append(unpack_rows(line["rows"]))

@@ -66,14 +66,16 @@ class Runs:
         other._done = self._done
         return other
 
-    def original(self, *, control: bool = False, nudged: bool = False, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
-        """As one process; the control run reverses the samples in each batch, the nudged one begins with other last digits."""
+    def original(self, *, control: bool = False, nudged: bool = False, again: bool = False, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
+        """As one process; the control run reverses the samples in each batch, the nudged one begins with other last digits,
+        and one that runs `again` does nothing else than the first."""
         what = "control run (samples reversed in each batch)" if control else "original"
         what = "control run (last digits of all weights changed)" if nudged else what
+        what += " again" if again else ""
         what += f" with batches {self.request.batches} times as large" if self.request.batches > 1 else ""
         processes = self.request.original_processes
         what += f" on {processes} processes" if processes > 1 else ""
-        traced = self._run(self.request.original, processes, control, off, steps, what, nudged)
+        traced = self._run(self.request.original, processes, control, off, steps, what, nudged, again)
         return replace(traced, records=[as_one(traced.records)])
 
     def migrated(self, processes: int, *, off: tuple[str, ...] = (), steps: int | None = None) -> Traced:
@@ -89,10 +91,10 @@ class Runs:
         optimizers = len(self.original().records[0].names)
         return self._started(job, processes, False, (), max(optimizers, 1), 1, False, tuple(map(str, files)))
 
-    def _run(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int | None, what: str, nudged: bool = False) -> Traced:
+    def _run(self, job: Job, processes: int, control: bool, off: tuple[str, ...], steps: int | None, what: str, nudged: bool = False, again: bool = False) -> Traced:
         steps = self.request.steps if steps is None else steps
         batches = self.request.batches if job is self.request.original else 1
-        key = (job is self.request.original, processes, control, off, steps, batches, nudged)
+        key = (job is self.request.original, processes, control, off, steps, batches, nudged, again)
         if key not in self._done:
             self.tell(what + (f", without {' and '.join(off)}" if off else ""))
             self._done[key] = self._started(job, processes, control, off, steps, batches, nudged)

@@ -1,26 +1,49 @@
-"""Numbers in lines that two runs of one training do not share: durations, memory, whatever else depends on more than it."""
+"""Numbers in lines that say little about the training: those which rounding moves as far, and those of the clock and the machine."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from accel_migrate.verify.printed import NUMBER, compare_lines, relative_distance, skeleton
 
 _OFTEN = 0.3
 """Of the lines of one form: from here on the number varies in all of them, also where two runs happen to agree."""
 _TIMES = 10.0
-"""In other lines of the form it may differ by so many times what it does between the two runs."""
+"""A number may differ by so many times what numbers at its place in lines of its form do in the control run."""
 _TEXT = "<varies>"
+Pair = tuple[list[str], list[str]]
+
+
+class Spread:
+    """How far the control run takes numbers, by the lines' form and the number's place in it."""
+
+    def __init__(self, lines: Sequence[str], control: Sequence[str]) -> None:
+        self._largest: dict[tuple[str, int], float] = defaultdict(float)
+        pairs = zip(lines, control, strict=True) if len(lines) == len(control) else ()
+        for one, other in pairs:
+            for place, (a, b) in enumerate(_numbers(one, other)):
+                key = skeleton(one), place
+                self._largest[key] = max(self._largest[key], relative_distance(a, b))
+
+    @property
+    def most(self) -> float:
+        return max(self._largest.values(), default=0.0)
+
+    def without(self, lines: Sequence[str], others: Sequence[str]) -> Pair:
+        """`lines`, and as many `others` of another run, with numbers replaced by the same text where they differ no more than so."""
+        return _without(lines, others, self._explains)
+
+    def _explains(self, number: int, form: str, place: int, one: str, other: str) -> bool:
+        return 0 < relative_distance(one, other) <= _TIMES * self._largest.get((form, place), 0.0)
 
 
 class Varying:
-    """Learnt from the lines of a run and of another one of the same training, by the lines' form and the number's place in it."""
+    """Numbers that another run of the very same training does not reproduce: durations, memory, whatever else depends on more than it."""
 
     def __init__(self, lines: Sequence[str], again: Sequence[str], relative: float) -> None:
         self._in_line: set[tuple[int, int]] = set()
         self._in_form: set[tuple[str, int]] = set()
-        self._largest: dict[tuple[str, int], float] = defaultdict(float)
         if len(lines) == len(again):
             self._learn(lines, again, relative)
 
@@ -32,36 +55,37 @@ class Varying:
         """Number of the first such line, from 0."""
         return min(line for line, _ in self._in_line)
 
-    def without(self, lines: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
+    def without(self, lines: Sequence[str], others: Sequence[str]) -> Pair:
         """`lines`, and as many `others` of another run, with these numbers replaced by the same text."""
-        left = [self._without(number, *pair) for number, pair in enumerate(zip(lines, others, strict=True))]
-        return [one for one, _ in left], [other for _, other in left]
+        return _without(lines, others, lambda number, form, place, *_: (number, place) in self._in_line or (form, place) in self._in_form)
 
     def _learn(self, lines: Sequence[str], again: Sequence[str], relative: float) -> None:
         forms = Counter(map(skeleton, lines))
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for number, (one, other) in enumerate(zip(lines, again, strict=True)):
-            for place, distance in _different(one, other, relative):
-                key = skeleton(one), place
-                found[key].append(number)
-                self._largest[key] = max(self._largest[key], distance)
+            for place, (a, b) in enumerate(_numbers(one, other)):
+                if compare_lines([a], [b], relative).reasons:
+                    found[skeleton(one), place].append(number)
         for (form, place), numbers in found.items():
             self._in_line |= {(number, place) for number in numbers}
             if len(numbers) > _OFTEN * forms[form]:
                 self._in_form.add((form, place))
 
-    def _without(self, number: int, line: str, other: str) -> tuple[str, str]:
-        form = skeleton(line)
-        if form != skeleton(other):
-            return line, other
-        pairs = list(zip(NUMBER.findall(line), NUMBER.findall(other), strict=True))
-        places = {place for place, pair in enumerate(pairs) if self._varies(number, form, place, *pair)}
-        return _replaced(line, places), _replaced(other, places)
 
-    def _varies(self, number: int, form: str, place: int, one: str, other: str) -> bool:
-        known = (number, place) in self._in_line or (form, place) in self._in_form
-        largest = self._largest.get((form, place), 0.0)
-        return known or (largest > 0 and relative_distance(one, other) <= _TIMES * largest)
+def _without(lines: Sequence[str], others: Sequence[str], varies: Callable[[int, str, int, str, str], bool]) -> Pair:
+    left, right = [], []
+    for number, (line, other) in enumerate(zip(lines, others, strict=True)):
+        form = skeleton(line)
+        places = {place for place, pair in enumerate(_numbers(line, other)) if varies(number, form, place, *pair)}
+        left.append(_replaced(line, places))
+        right.append(_replaced(other, places))
+    return left, right
+
+
+def _numbers(one: str, other: str) -> Iterator[tuple[str, str]]:
+    """Pairs of numbers at the same place, in two lines of one form."""
+    if skeleton(one) == skeleton(other):
+        yield from zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
 
 
 def _replaced(line: str, places: set[int]) -> str:
@@ -71,11 +95,3 @@ def _replaced(line: str, places: set[int]) -> str:
             parts += [line[end : found.start()], _TEXT]
             end = found.end()
     return "".join([*parts, line[end:]])
-
-
-def _different(one: str, other: str, relative: float) -> Iterator[tuple[int, float]]:
-    """Places of the numbers that differ in two lines of one form, and how far."""
-    if skeleton(one) == skeleton(other):
-        for place, (a, b) in enumerate(zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)):
-            if compare_lines([a], [b], relative).reasons:
-                yield place, relative_distance(a, b)

@@ -11,6 +11,7 @@ from accel_migrate.verify import files, output, own_batches
 from accel_migrate.verify.calls import compare_calls
 from accel_migrate.verify.checkpoints import compare_checkpoints
 from accel_migrate.verify.errors import hint
+from accel_migrate.verify.figures import OfOriginal
 from accel_migrate.verify.reasons import reasons
 from accel_migrate.verify.records import Record, global_losses
 from accel_migrate.verify.report import DIFFERENT, SAME, Comparison, Difference, Report
@@ -136,7 +137,7 @@ def _compared(runs: Runs, processes: int, off: tuple[str, ...]) -> Comparison:
     """Against the noise floor of the control run, and where that does not explain a difference, against the nudged one's."""
     started = time.monotonic()
     original, control, got = runs.original(off=off), runs.original(off=off, control=True), runs.migrated(processes, off=off)
-    result = Comparison(processes, steps=min(len(record.steps) for record in got.records), original_processes=runs.request.original_processes, unverified=_unverified(runs, original))
+    result = Comparison(processes, steps=min(len(record.steps) for record in got.records), switched_off=off, original_processes=runs.request.original_processes, unverified=_unverified(runs, original))
     if not got.run.succeeded:
         kind = "hang" if got.run.hung else "timeout" if got.run.timed_out else "crash"
         result.differences.append(Difference(kind, describe(got.run, processes)))
@@ -161,9 +162,10 @@ def _against(runs: Runs, traced: tuple[Traced, Traced, Traced], floor: Floor | N
     result.differences += compare_training(original.records[0], got.records, floor, relative, result.largest)
     result.differences += [*compare_samples(original.records[0], got.records), *compare_calls(got.run, got.records)]
     result.unverified += lost_in_rounding(floor, len(original.records[0].steps))
-    output.compare_printed(original.run, control.run, got.run, processes, relative, result)
     useful = control.run if floor else None
-    files.compare_on_disk(runs.warm, original.run, useful, got.run, relative, result)
+    theirs = OfOriginal(original.run, useful, lambda: runs.original(off=begun.switched_off, again=True).run)
+    output.compare_printed(theirs, got.run, processes, relative, result)
+    files.compare_on_disk(runs.warm, theirs, got.run, relative, result)
     output.compare_weights(runs.warm, original.run, useful, got.run, relative, result)
     if len(original.records[0].steps) == result.steps or not any(d.kind == "steps" for d in result.differences):
         result.differences += files.written_by_several(got.records)

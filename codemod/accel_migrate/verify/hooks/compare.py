@@ -9,16 +9,21 @@ from accel_migrate.verify.hooks.saved import compare_files, compare_leaves
 
 
 def compare_written(files: list[list[str | None]], relative: float, of_figures: float) -> list[dict[str, Any]]:
-    """For each (expected, got, control or None), a control being the same training: {"reasons", "largest", "largest_at", "floor", "varying", "error"}."""
-    return [_compared(expected, got, control, relative, of_figures) for expected, got, control in files]  # type: ignore[arg-type]
+    """For each (expected, got, control or None, repeat or None): {"reasons", "largest", "floor", "varying", "error"}.
+
+    A control is the same training up to rounding, a repeat the very same one.
+    """
+    return [_compared([Path(path) if path else None for path in paths], relative, of_figures) for paths in files]
 
 
-def _compared(expected: str, got: str, control: str | None, relative: float, of_figures: float) -> dict[str, Any]:
+def _compared(paths: list[Path | None], relative: float, of_figures: float) -> dict[str, Any]:
+    expected, got, control, repeat = paths
+    assert expected is not None and got is not None
     try:
-        found = compare_files(Path(expected), Path(got), Path(control) if control else None, relative, trusted=True, of_figures=of_figures)
+        found = compare_files(expected, got, control, relative, trusted=True, of_figures=of_figures, repeat=repeat)
     except Exception as error:
-        return {"reasons": [], "largest": 0.0, "largest_at": "", "floor": 0.0, "varying": [], "error": f"{type(error).__name__}: {error}"}
-    return {"reasons": found.reasons, "largest": found.largest, "largest_at": found.largest_at, "floor": found.floor, "varying": found.varying, "error": ""}
+        return {"reasons": [], "largest": 0.0, "floor": 0.0, "varying": [], "error": f"{type(error).__name__}: {error}"}
+    return {"reasons": found.reasons, "largest": found.largest, "floor": found.floor, "varying": found.varying, "error": ""}
 
 
 def compare_states(expected: str, got: str, control: str | None, relative: float) -> dict[str, Any]:

@@ -36,19 +36,35 @@ class Saved:
 
 
 def compare_files(
-    expected: Path, got: Path, control: Path | None, relative: float = RELATIVE, trusted: bool = False, of_figures: float = 0.0
+    expected: Path,
+    got: Path,
+    control: Path | None,
+    relative: float = RELATIVE,
+    trusted: bool = False,
+    of_figures: float = 0.0,
+    repeat: Path | None = None,
 ) -> Saved:
     """Compare two files of the same name. `control` is that of the control run, which tells the noise floor.
 
     `trusted` says that it is known to be the same training, however far rounding took it; numbers may differ by `of_figures`.
+    What differs from `repeat`, another run of the very same training, is left out.
     """
     suffix = expected.suffix.lower()
     load = _loader(expected.name, suffix)
     if load is None:
-        return _compare_content(expected, got, control)
+        return _compare_content(expected, got, repeat)
     leaves = [load(path) for path in (expected, got, control or expected)]
     relative = max(relative, IMAGE_RELATIVE) if suffix in _IMAGES else relative
-    return compare_leaves(*leaves, relative=relative, trusted=trusted, of_figures=of_figures)
+    varying = _not_repeated(leaves[0], load(repeat)) if repeat else set()
+    left = [{key: value for key, value in each.items() if key not in varying} for each in leaves]
+    result = compare_leaves(*left, relative=relative, trusted=trusted, of_figures=of_figures)
+    result.varying = sorted(varying)
+    return result
+
+
+def _not_repeated(expected: Mapping[str, Any], repeat: Mapping[str, Any]) -> set[str]:
+    """Keys of values that the very same training does not reproduce: times, say."""
+    return {key for key in expected.keys() & repeat.keys() if relative_difference(expected[key], repeat[key]) > 0}
 
 
 def _loader(name: str, suffix: str) -> Callable[[Path], dict[str, Any]] | None:
@@ -64,14 +80,10 @@ def compare_leaves(
     trusted: bool = False,
     of_figures: float = 0.0,
 ) -> Saved:
-    """Compare leaf by leaf: equal keys and kinds; tensors and numbers within ten times the noise floor, or `relative`.
-
-    Values of other kinds which the control run has otherwise are not compared.
-    """
+    """Compare leaf by leaf: equal keys and kinds; tensors and numbers within ten times the noise floor, or `relative`."""
     result = Saved(_different_keys(expected, got))
     floors = noise_floors(expected, control, math.inf if trusted else relative)
-    result.varying = [key for key, floor in floors.items() if floor == math.inf and not _is_figure(expected[key])]
-    for key in sorted((expected.keys() & got.keys()) - set(result.varying)):
+    for key in sorted(expected.keys() & got.keys()):
         kind = _different_kind(expected[key], got[key])
         if kind:
             result.reasons.append(f"{key}: {kind}")
@@ -80,9 +92,14 @@ def compare_leaves(
         floor = floors.get(key, 0.0)
         if difference > result.largest:
             result.largest, result.largest_at, result.floor = difference, key, floor
-        if not difference <= max(relative, TIMES_THE_FLOOR * floor, of_figures if isinstance(expected[key], float) else 0.0):
+        if not difference <= max(_least(expected[key], relative, of_figures), TIMES_THE_FLOOR * floor):
             result.reasons.append(f"{key}: differs by {difference:.2g} of its norm, the noise floor is {floor:.2g}")
     return result
+
+
+def _least(value: Any, relative: float, of_figures: float) -> float:
+    """What counts as no difference of such a value."""
+    return max(relative, of_figures) if isinstance(value, float) else 0.0 if _is_whole(value) else relative
 
 
 def noise_floors(expected: Mapping[str, Any], control: Mapping[str, Any], relative: float) -> dict[str, float]:
@@ -97,13 +114,21 @@ def noise_floors(expected: Mapping[str, Any], control: Mapping[str, Any], relati
         return {}
     largest: dict[str, float] = defaultdict(float)
     for key, floor in floors.items():
-        if isinstance(expected[key], float):
+        if _is_number(expected[key]):
             largest[_form(key)] = max(largest[_form(key)], floor)
-    return {key: largest[_form(key)] if isinstance(expected[key], float) else floor for key, floor in floors.items()}
+    return {key: largest[_form(key)] if _is_number(expected[key]) else floor for key, floor in floors.items()}
 
 
 def _form(key: str) -> str:
     return _DIGITS.sub("#", key)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or _is_whole(value)
 
 
 def _is_figure(value: Any) -> bool:
@@ -135,6 +160,8 @@ def relative_difference(expected: Any, got: Any) -> float:
     """
     import torch
 
+    if _is_whole(expected) and _is_whole(got):
+        return abs(expected - got) / max(abs(expected), abs(got), 1)
     if isinstance(expected, float):
         expected, got = torch.tensor(expected, dtype=torch.float64), torch.tensor(got, dtype=torch.float64)
     if not isinstance(expected, torch.Tensor):
@@ -180,14 +207,14 @@ def _load_scalars(path: Path) -> dict[str, Any]:
     return {f"{tag}[{i}]@{e.step}": float(e.value) for tag in tags for i, e in enumerate(events.Scalars(tag))}
 
 
-def _compare_content(expected: Path, got: Path, control: Path | None) -> Saved:
+def _compare_content(expected: Path, got: Path, repeat: Path | None) -> Saved:
     one, other = expected.read_bytes(), got.read_bytes()
     if one == other:
         return Saved()
+    if repeat is not None and repeat.read_bytes() != one:
+        raise ValueError("two runs of the original do not write the same bytes")
     try:
         lines = compare_lines(one.decode().splitlines(), other.decode().splitlines())
     except UnicodeDecodeError:
-        if control is not None and control.read_bytes() != one:
-            raise ValueError("two runs of the original do not write the same bytes") from None
         return Saved([f"{len(one)} bytes became {len(other)} other ones"])
     return Saved(lines.reasons, lines.largest, "text")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 import zlib
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from accel_migrate.verify.hooks import batches, state
@@ -23,6 +25,7 @@ class Steps:
         self.recorder = recorder
         self.losses: list[tuple[Any, Any]] = []
         self.rates: list[float] = []
+        self.zeroed = 0
         self.scaled: tuple[weakref.ref[Any], float] | None = None
 
     def note_backward(self, tensors: Any, gradients: Any) -> None:
@@ -47,10 +50,15 @@ class Steps:
             step=state.number_of(optimizer),
             loss=loss,
             backwards=count,
+            zeroed=self.zeroed,
             lr=self.rates,
             norms=norms([*(p.grad for p in parameters), *parameters]),
             random=_stream() if self.recorder.steps < _STEPS_WITH_STREAM else 0,
         )
+        self.zeroed = 0
+
+    def note_zero(self) -> None:
+        self.zeroed += 1
 
 
 def trace(recorder: Recorder) -> Steps:
@@ -66,10 +74,23 @@ def trace(recorder: Recorder) -> Steps:
         plain(tensors, grad_tensors, *args, **kwargs)
 
     torch.autograd.backward = backward
+    for kind in (torch.optim.Optimizer, torch.nn.Module):
+        _before(kind, "zero_grad", steps.note_zero)
     _watch_scaler(steps)
     register_optimizer_step_pre_hook(steps.before_step)
     register_optimizer_step_post_hook(steps.after_step)
     return steps
+
+
+def _before(kind: Any, name: str, first: Callable[[], None]) -> None:
+    plain = getattr(kind, name)
+
+    @functools.wraps(plain)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        first()
+        return plain(self, *args, **kwargs)
+
+    setattr(kind, name, call)
 
 
 def _watch_scaler(steps: Steps) -> None:
