@@ -9,6 +9,7 @@ from typing import Any
 from . import collectives
 from .accumulation import Accumulation, plugin_for
 from .batches import Tracker
+from .checkpoint.control import Checkpointing
 from .combining import Combining
 from .kwargs import (
     AutocastKwargs,
@@ -31,7 +32,7 @@ from .tracking_control import TrackingControl
 from .training import Training
 
 
-class Accelerator(Training, Stepping, Combining, Saving, TrackingControl):
+class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, TrackingControl):
     """Trains a script on any number of processes.
 
     Args:
@@ -108,6 +109,7 @@ class Accelerator(Training, Stepping, Combining, Saving, TrackingControl):
         self._schedulers = []
         self._dataloaders = []
         self._triggered = False
+        self._begin_checkpointing()
         if self.exact and self.world.size > 1:
             share_streams(self.world)  # a script without a seed draws the same from here on
         set_live(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from .batches import Tracker
 from .kwargs import GradientAccumulationPlugin, default_accumulation_steps
@@ -21,6 +22,7 @@ class Accumulation:
         divisor: micro-batches in the present window, by which each loss is divided.
         rescale: what the gradients must be multiplied by where a window turned out shorter than its divisor.
         stepped: optimizers that have used the pending gradients.
+        unstepped: whether a backward has run since the last optimizer step, in a window or not.
     """
 
     def __init__(self, tracker: Tracker, state: GradientState, exact: bool) -> None:
@@ -34,6 +36,8 @@ class Accumulation:
         self._length: int | None = None
         self._position = 0
         self._run: Run | None = None
+        self._resumed = 0
+        self.unstepped = False
 
     @property
     def steps(self) -> int:
@@ -69,7 +73,11 @@ class Accumulation:
                 self.pending = 0
                 self.stepped.clear()
 
+    def note_step(self, *_: Any) -> None:
+        self.unstepped = False
+
     def note_backward(self) -> None:
+        self.unstepped = True
         if self.inside:
             self.pending += 1
 
@@ -81,11 +89,23 @@ class Accumulation:
         """Whether gradients may be cleared: nothing is pending, or this optimizer has used what was."""
         return self.pending == 0 or optimizer_id in self.stepped
 
+    def window_state(self) -> dict[str, Any]:
+        """Where in its window the training is, for a checkpoint."""
+        over = self.inside and self.sync
+        return {"position": self._position, "pending": 0 if over else self.pending, "sync": self.sync}
+
+    def load_window_state(self, state: dict[str, Any]) -> None:
+        """Go on in the middle of a window."""
+        self._position = self._resumed = state["position"]
+        self.pending = state["pending"]
+        self.stepped.clear()
+        self.state._set_sync_gradients(state["sync"])
+
     def _enter(self) -> None:
         by_loader = self.state.sync_with_dataloader
         loader = self.state.active_dataloader if by_loader else None
         if by_loader and self.tracker.run is not self._run:
-            self._run, self._position = self.tracker.run, 0
+            self._run, self._position, self._resumed = self.tracker.run, self._resumed, 0
         at = self._position % self.steps
         ends = loader is not None and loader.end_of_dataloader
         left = None if loader is None else getattr(loader, "batches_left", None)

@@ -337,7 +337,10 @@ def _unpack(packed: torch.Tensor, description: Description) -> list[torch.Tensor
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.detach().contiguous().reshape(-1)
+    if flat.numel() < 2:
+        flat = flat.clone(memory_format=torch.contiguous_format)  # one element or none may have any stride
+    return flat.view(torch.uint8)
 
 
 def _longest(shapes: list[Shape], dim: int) -> int | None:

@@ -78,6 +78,7 @@ class Preparing(ProcessControl):
         if id(optimizer) not in self._optimizers:
             self.strategy.prepare_optimizer(optimizer)
             move_state(optimizer)
+            optimizer.register_step_post_hook(self.accumulation.note_step)
             self._optimizers[id(optimizer)] = (optimizer, install(self, optimizer) if self._steps_differ else None)
         return optimizer
 

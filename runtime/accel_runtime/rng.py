@@ -109,3 +109,8 @@ def put_states(states: tuple[Any, ...], generators: Sequence[torch.Generator] = 
     torch.set_rng_state(torch_state)
     for generator, state in zip(generators, generator_states, strict=True):
         generator.set_state(state)
+
+
+def shared_device_generators() -> list[tuple[torch.Generator, int]]:
+    """The generators made by `shared_device_generator`, with the rank of this process."""
+    return list(_shared_device_generators.values())

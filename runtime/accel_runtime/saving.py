@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,9 +45,10 @@ def _save_whole(obj: Any, path: str, safe_serialization: bool) -> None:
     os.close(handle)
     try:
         if safe_serialization:
-            from safetensors.torch import save_file
+            from .checkpoint.tensor_files import write_tensors
+            from .utils.other import clean_state_dict_for_safetensors
 
-            save_file(obj, partial, metadata={"format": "pt"})
+            write_tensors(Path(partial), clean_state_dict_for_safetensors(obj))
         else:
             torch.save(obj, partial)
         os.chmod(partial, 0o666 & ~_umask())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ class TrackingControl:
 
     state: AcceleratorState
     trackers: list[Any]
+    wait_for_checkpoint: Callable[[], None]
 
     def init_trackers(self, project_name: str, config: dict[str, Any] | None = None, init_kwargs: dict[str, Any] | None = None) -> None:
         """Start the trackers of `log_with`, on the main process."""
@@ -32,7 +34,8 @@ class TrackingControl:
             tracker.log(values, step=step, **(log_kwargs or {}).get(tracker.name, {}))
 
     def end_training(self) -> None:
-        """Finish the trackers and leave the process group."""
+        """Finish the checkpoint that is being written and the trackers, and leave the process group."""
+        self.wait_for_checkpoint()
         for tracker in self.trackers:
             tracker.finish()
         self.state.destroy_process_group()

@@ -14,6 +14,7 @@ On one process the original loader is iterated over as it is. The random streams
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +38,7 @@ from ..nested import find_batch_size, leaves, slice_rows
 from ..rng import put_states, read_main_streams, share_streams, take_states
 from ..world import World
 from .face import rebuild
+from .position import Position, put, take
 from .reading import Reading
 
 _DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
@@ -49,8 +51,8 @@ Pairs = Iterator[tuple[Share | None, Any]]
 class Cutter(Protocol):
     """Opens passes over this process's rows."""
 
-    def open(self) -> Pairs:
-        """Begin a pass: each batch with its share."""
+    def open(self, again: Position | None = None) -> Pairs:
+        """Begin a pass: each batch with its share. `again`: pass at once over the batches that were delivered before."""
         ...
 
 
@@ -84,12 +86,17 @@ class SamplerCutter:
             own["collate_fn"] = self.reading
         self.inner = rebuild(original, original.dataset, batch_sampler=self.sampler, **own)
 
-    def open(self) -> Pairs:
-        self.reading.begin(share_streams_of(self.original, self.world))
-        shares = self.sampler.arm(self.skip, _drawn_at_the_start(self.original))
+    def open(self, again: Position | None = None) -> Pairs:
+        self.reading.begin(share_streams_of(self.original, self.world), again)
+        armed = self.sampler.arm(self.skip, _drawn_at_the_start(self.original), again)
+        if again is not None and again.kept_workers:
+            armed.rewind = functools.partial(put, self.original, take(self.original))
         if self.world.size > 1 and not (self.inner.persistent_workers and self.inner._iterator is not None):
             self._seed_workers()
-        return ((shares.popleft(), batch) for batch in iter(self.inner))
+        batches = iter(self.inner)
+        if again is not None:
+            armed.pass_over()
+        return ((armed.shares.popleft(), batch) for batch in batches)
 
     def _seed_workers(self) -> None:
         """Take from the stream what the plain loader takes; give the workers of each process seeds of their own."""
@@ -112,12 +119,12 @@ class CollateCutter:
         collate_fn = _CutCollate(original.collate_fn, world, collate)
         self.inner = rebuild(original, original.dataset, collate_fn=collate_fn, **batching)
 
-    def open(self) -> Pairs:
+    def open(self, again: Position | None = None) -> Pairs:
         generators = share_streams_of(self.original, self.world)
         pairs = iter(self.inner)
         if self.inner.num_workers == 0:
             pairs = _in_step(pairs, self.world, generators)
-        return ((share, batch) for share, batch in itertools.islice(pairs, self.skip, None))
+        return ((share, batch) for share, batch in _without_first(pairs, self.skip, again))
 
 
 class BatchCutter:
@@ -128,12 +135,12 @@ class BatchCutter:
         self.world = world
         self.skip = skip
 
-    def open(self) -> Pairs:
+    def open(self, again: Position | None = None) -> Pairs:
         generators = share_streams_of(self.original, self.world)
         batches = iter(self.original)
         if getattr(self.original, "num_workers", 0) == 0:
             batches = _in_step(batches, self.world, generators)
-        return map(self._cut, itertools.islice(batches, self.skip, None))
+        return map(self._cut, _without_first(batches, self.skip, again))
 
     def _cut(self, batch: Any) -> tuple[Share | None, Any]:
         total = find_batch_size(batch)
@@ -146,12 +153,14 @@ class BatchCutter:
 class DispatchCutter(BatchCutter):
     """The main process iterates over the original for all, and sends each batch with the streams that reading it has used."""
 
-    def open(self) -> Pairs:
+    def open(self, again: Position | None = None) -> Pairs:
         share_streams_of(self.original, self.world)
-        return map(self._cut, self._received())
+        return map(self._cut, self._received(again))
 
-    def _received(self) -> Iterator[Any]:
-        source = self._read() if self.world.rank == 0 else itertools.repeat(None)
+    def _received(self, again: Position | None) -> Iterator[Any]:
+        return self._receive(self._read(again) if self.world.rank == 0 else itertools.repeat(None))
+
+    def _receive(self, source: Iterable[Any]) -> Iterator[Any]:
         for message in source:
             found, batch, states = broadcast_object_list(self.world, [message])[0]
             if states is not None and self.world.rank != 0:
@@ -160,8 +169,11 @@ class DispatchCutter(BatchCutter):
                 return
             yield batch
 
-    def _read(self) -> Iterator[tuple[bool, Any, Any]]:
-        batches: Iterator[Any] | None = None
+    def _read(self, again: Position | None) -> Iterator[tuple[bool, Any, Any]]:
+        batches = None if again is None else _without_first(iter(self.original), self.skip, again)
+        return self._messages(batches)
+
+    def _messages(self, batches: Iterator[Any] | None) -> Iterator[tuple[bool, Any, Any]]:
         while True:
             before = read_main_streams()
             if batches is None:
@@ -186,21 +198,51 @@ class _CutBatches:
     def __iter__(self) -> Iterator[Any]:
         return self._armed
 
-    def arm(self, skip: int, drawn_at_the_start: bool) -> deque[Share]:
-        """Begin a pass; the queue returned receives the share of each batch in turn."""
-        shares: deque[Share] = deque()
+    def arm(self, skip: int, drawn_at_the_start: bool, again: Position | None = None) -> _Armed:
+        """Begin a pass."""
         batches: Iterator[Any] = iter(self.batch_sampler)
         if not drawn_at_the_start:
             batches = _in_step(batches, self.world, ())
-        self._armed = self._cut(itertools.islice(batches, skip, None), shares)
-        return shares
+        self._armed = armed = _Armed(batches, skip + (again.batches if again is not None else 0), self._cut)
+        return armed
 
-    def _cut(self, batches: Iterator[Any], shares: deque[Share]) -> Iterator[Any]:
-        for batch in batches:
-            indices = batch if isinstance(batch, list) else list(batch)
-            share = Share.of(len(indices), self.world.size, self.world.rank)
-            shares.append(share)
-            yield self.reading.wanted(indices, share)
+    def _cut(self, batch: Any) -> tuple[Share, Any]:
+        indices = batch if isinstance(batch, list) else list(batch)
+        share = Share.of(len(indices), self.world.size, self.world.rank)
+        return share, self.reading.wanted(indices, share)
+
+
+class _Armed:
+    """The index lists of one pass.
+
+    Attributes:
+        shares: receives the share of each batch in turn.
+        rewind: undoes what new workers have drawn from the streams, where the pass had none.
+    """
+
+    def __init__(self, batches: Iterator[Any], skip: int, cut: Callable[[Any], tuple[Share, Any]]) -> None:
+        self.batches = batches
+        self.skip = skip
+        self.cut = cut
+        self.shares: deque[Share] = deque()
+        self.rewind: Callable[[], None] | None = None
+
+    def __iter__(self) -> _Armed:
+        return self
+
+    def __next__(self) -> Any:
+        self.pass_over()
+        share, wanted = self.cut(next(self.batches))
+        self.shares.append(share)
+        return wanted
+
+    def pass_over(self) -> None:
+        """Draw the batches that are left out, unless that is done already."""
+        if self.rewind is not None:
+            self.rewind()
+            self.rewind = None
+        deque(itertools.islice(self.batches, self.skip), maxlen=0)
+        self.skip = 0
 
 
 class _CutCollate:
@@ -218,6 +260,14 @@ class _CutCollate:
         batch = self.collate_fn(samples)
         share = Share.of(len(samples) if self.collate == "global" else _rows_of(batch, len(samples)), self.size, self.rank)
         return share, slice_rows(batch, share.start, share.stop, share.total)
+
+
+def _without_first(items: Iterator[Any], skip: int, again: Position | None) -> Iterator[Any]:
+    """The items from number `skip` on; those of a pass that is gone through again are left out at once."""
+    if again is None:
+        return itertools.islice(items, skip, None)
+    deque(itertools.islice(items, skip + again.batches), maxlen=0)
+    return items
 
 
 def _rows_of(batch: Any, samples: int) -> int:

@@ -13,6 +13,7 @@ order of the interrupted one. Workers of different processes draw different augm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from ..state import GradientState
 from ..world import World
 from .face import LoaderFace, rebuild
 from .order import samplers, seed_sampler
+from .position import Position, put, take
 from .sources import Batches, Dispatched, Own, Sharded, Share, Source, Stream
 
 Hook = Callable[[], Any]
@@ -74,7 +76,7 @@ class PerProcessLoader(LoaderFace):
 
     own_attributes = frozenset(
         {"original", "source", "device", "non_blocking", "tracker", "on_start", "skip", "iteration", "_told"}
-        | {"end_of_dataloader", "remainder", "batches_left"}
+        | {"end_of_dataloader", "remainder", "batches_left", "again", "root", "last_run", "_began"}
     )
 
     def __init__(
@@ -99,20 +101,60 @@ class PerProcessLoader(LoaderFace):
         self.remainder = -1
         self.batches_left: int | None = None
         self._told: int | None = None
+        self.again: Position | None = None
+        self.root = self
+        self.last_run: Any = None
+        self._began: tuple[Any, bool, int] | None = None
 
     def skipping(self, batches: int) -> PerProcessLoader:
-        """The same loader, `batches` later in each pass; it goes on with the epoch that this one has come to."""
+        """The same loader, `batches` later in each pass; it goes on with the epoch that this one has come to.
+
+        After `load_state` in mid-epoch, the number counts from the beginning of the epoch, and replaces the position saved.
+        """
         later = PerProcessLoader(
             self.original, self.source, self.device, self.non_blocking, self.tracker, self.on_start, self.skip + batches
         )
-        later.iteration, later._told = self.iteration, self._told
+        later.iteration, later._told, later.root = self.iteration, self._told, self.root
+        if self.again is not None:
+            later.again, self.again = replace(self.again, batches=0), None
         return later
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        again, self.again = self.again, None
+        if again is not None and again.start is not None:
+            return self._go_on(again)
+        began = take(self.original)
         self._begin_epoch()
+        self._began = (began, False, self.source.epoch)
         if self.on_start is not None:
             self.on_start()
         return Pass(self)
+
+    def _go_on(self, again: Position) -> Pass:
+        """The rest of a pass that was interrupted, with the streams as they were then."""
+        put(self.original, again.start)
+        self._began = (again.start, False, again.epoch or 0)
+        self.set_epoch(again.epoch or 0)
+        self.iteration += 1
+        rest = Pass(self, again.batches)
+        if again.now is not None:
+            put(self.original, again.now)
+        return rest
+
+    def position(self) -> Position | None:
+        """Where the pass in progress has come to; None where there is none."""
+        run = self.last_run
+        if run is None or self._began is None or run not in self.tracker.runs:
+            return None
+        return Position(self.skip + run.count, self._began[0], None, self._began[1], self._began[2])
+
+    @property
+    def batches_seen(self) -> int:
+        """The number, in its epoch, of the next batch: 0 at the beginning, more where an interrupted epoch goes on."""
+        if self.again is not None:
+            return self.skip + self.again.batches
+        run = self.last_run
+        return self.skip + (run.count if run is not None and run in self.tracker.runs else 0)
 
     def __len__(self) -> int:
         return max(self.source.length() - self.skip, 0)
@@ -147,13 +189,16 @@ class PerProcessLoader(LoaderFace):
 class Pass:
     """One pass over a loader; fetches one batch ahead, unless the length is known, to recognise the last."""
 
-    def __init__(self, loader: PerProcessLoader):
+    def __init__(self, loader: PerProcessLoader, delivered: int = 0):
         self.loader = loader
-        self.items = loader.source.open(loader.skip)
-        self.left = loader.source.known_length(loader.skip)
+        self.items = loader.source.open(loader.skip + delivered)
+        self.left = loader.source.known_length(loader.skip + delivered)
         self.state = GradientState()
         self.state._add_dataloader(loader)
         self.run = loader.tracker.start(self.left, loader) if loader.tracker is not None else None
+        loader.last_run = self.run
+        if self.run is not None and delivered:
+            self.run.count, self.run.length = delivered, None if self.left is None else self.left + delivered
         loader.end_of_dataloader, loader.remainder, loader.batches_left = False, -1, self.left
         self.held = next(self.items, None) if self.left is None else None
         self.open = True

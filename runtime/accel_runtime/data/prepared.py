@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from ..state import GradientState
 from ..world import World
 from .exact import cutter
 from .face import LoaderFace
+from .position import Position, put, take
 
 
 class PreparedLoader(LoaderFace):
@@ -26,7 +28,7 @@ class PreparedLoader(LoaderFace):
         look_ahead: whether a loader of unknown length fetches one batch ahead to recognise its last.
     """
 
-    own_attributes = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "dispatch", "look_ahead", "last_run", "_cutter"})
+    own_attributes = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "dispatch", "look_ahead", "last_run", "_cutter"} | {"again", "root", "_began"})
 
     def __init__(
         self,
@@ -51,11 +53,17 @@ class PreparedLoader(LoaderFace):
         self.dispatch = dispatch
         self.look_ahead = look_ahead
         self.last_run: Run | None = None
+        self.again: Position | None = None
+        self.root = self
+        self._began: tuple[Any, bool] | None = None
         self._cutter = cutter(original, world, collate, skip, dispatch) if world.size > 1 or skip else None
 
     def skipping(self, batches: int) -> PreparedLoader:
-        """A loader over the same data which leaves out `batches` more batches at the beginning of each pass."""
-        return PreparedLoader(
+        """A loader over the same data which leaves out `batches` more batches at the beginning of each pass.
+
+        After `load_state` in mid-epoch, the number counts from the beginning of the epoch, and replaces the position saved.
+        """
+        later = PreparedLoader(
             self.original,
             self.world,
             self.tracker,
@@ -66,14 +74,61 @@ class PreparedLoader(LoaderFace):
             dispatch=self.dispatch,
             look_ahead=self.look_ahead,
         )
+        later.root = self.root
+        if self.again is not None:
+            later.again, self.again = replace(self.again, batches=0), None
+        return later
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        again, self.again = self.again, None
+        if again is not None:
+            return self._go_on(again)
+        self._began = (take(self.original), self.keeps_workers)
         run = self.tracker.start(self._known_length(), self)
         self.last_run = run
         if self._cutter is None:
             return Batches(self, run, _look_ahead(iter(self.original), run) if self._must_look_ahead() else iter(self.original))
         pairs = self._cutter.open()
         return SharedBatches(self, run, _look_ahead(pairs, run) if self._must_look_ahead() else pairs)
+
+    def _go_on(self, again: Position) -> Batches:
+        """The rest of a pass that was interrupted, with the streams as they were then."""
+        if again.start is not None:
+            put(self.original, again.start)
+        self._began = (again.start or take(self.original), again.kept_workers)
+        self.last_run = run = self.tracker.start(self._known_length(), self)
+        run.count = again.batches
+        cut = self._cutter or cutter(self.original, self.world, self.collate, self.skip, self.dispatch)
+        if getattr(self.original, "persistent_workers", False):
+            self._cutter = cut  # these workers serve later passes, too
+        pairs = cut.open(again)
+        if again.now is not None:
+            put(self.original, again.now)
+        if self._must_look_ahead():
+            pairs = _look_ahead(pairs, run)
+        return SharedBatches(self, run, pairs) if self.world.size > 1 else Batches(self, run, (batch for _, batch in pairs))
+
+    def position(self) -> Position | None:
+        """Where the pass in progress has come to; None where there is none."""
+        run = self.last_run
+        if run is None or run not in self.tracker.runs or self._began is None:
+            return None
+        reading = getattr(self._cutter, "reading", None)
+        return Position(self.skip + run.count, self._began[0], None, self._began[1], None, reading.known if reading is not None else [])
+
+    @property
+    def batches_seen(self) -> int:
+        """The number, in its epoch, of the next batch: 0 at the beginning, more where an interrupted epoch goes on."""
+        if self.again is not None:
+            return self.skip + self.again.batches
+        run = self.last_run
+        return self.skip + (run.count if run is not None and run in self.tracker.runs else 0)
+
+    @property
+    def keeps_workers(self) -> bool:
+        """Whether workers of an earlier pass serve the next one."""
+        loader = getattr(self._cutter, "inner", self.original)
+        return bool(getattr(loader, "persistent_workers", False)) and getattr(loader, "_iterator", None) is not None
 
     def __len__(self) -> int:
         return max(len(self.original) - self.skip, 0)

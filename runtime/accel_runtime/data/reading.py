@@ -20,6 +20,7 @@ from ..batches import Share
 from ..nested import find_batch_size, slice_rows
 from ..rng import put_states, read_main_streams, share_streams, take_states
 from ..world import World
+from .position import Position
 
 
 class Reading:
@@ -37,10 +38,18 @@ class Reading:
         self._before: Any = None
         self._whole: Share | None = None
 
-    def begin(self, generators: list[torch.Generator]) -> None:
-        """A pass begins; its samplers and data set draw from `generators` besides the global streams."""
+    def begin(self, generators: list[torch.Generator], again: Position | None = None) -> None:
+        """A pass begins, or goes on where it was interrupted; samplers and data set draw from `generators` besides the global streams."""
         self.generators = generators
         self._probing = not self.fixed
+        if again is not None and again.reading:
+            self.draws, self.collation_draws = again.reading
+            self._probing = False
+
+    @property
+    def known(self) -> list[bool]:
+        """What this pass has found out, for `Position.reading`; empty before its first batch."""
+        return [] if self.fixed or self._probing else [self.draws, self.collation_draws]
 
     def wanted(self, indices: list[Any], share: Share) -> list[Any]:
         """Which of the samples `indices` of a batch to read; those of `share` are this process's."""

@@ -115,6 +115,8 @@ class Sharded(Source):
         self.order.begin(self.epoch)
         counts = self.armed.arm(in_step(self.shard.counted(skip), self.order), self.batched)
         self._seed_workers()
+        if skip:
+            self.armed.draw_first()
         return ((counts.popleft(), batch) for batch in iter(self.inner))
 
     def length(self) -> int:
@@ -143,6 +145,11 @@ class ArmedSampler:
         counts: deque[int] = deque()
         self._indices = self._note(counted, counts, batched)
         return counts
+
+    def draw_first(self) -> None:
+        """Draw the first indices of the pass now: the order does not depend on what draws later."""
+        first = list(itertools.islice(self._indices, 1))
+        self._indices = itertools.chain(first, self._indices)
 
     def __iter__(self) -> Iterator[Any]:
         return self._indices

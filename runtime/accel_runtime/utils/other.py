@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -64,9 +65,10 @@ def save(obj: Any, f: Any, save_on_each_node: bool = False, safe_serialization: 
         torch.save(obj, f)
         return
     if safe_serialization:
-        from safetensors.torch import save_file
+        from ..checkpoint.tensor_files import write_tensors
 
-        write: Any = functools.partial(save_file, clean_state_dict_for_safetensors(obj), metadata={"format": "pt"})
+        tensors = clean_state_dict_for_safetensors(obj)
+        write: Any = lambda path: write_tensors(Path(path), tensors)  # noqa: E731
     else:
         write = functools.partial(torch.save, obj)
     _write_whole(write, os.path.abspath(os.fspath(f)))

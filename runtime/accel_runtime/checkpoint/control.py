@@ -1,0 +1,176 @@
+"""Checkpoints: methods of `Accelerator`."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from ..preparing import Preparing
+from .epochs import Epochs
+
+if TYPE_CHECKING:
+    from .background import Background
+
+_LOCATIONS = (None, "cpu", "on_device")
+
+
+class Checkpointing(Preparing):
+    """What `Accelerator` offers to interrupt a training and to go on with it."""
+
+    project_configuration: Any
+
+    def _begin_checkpointing(self) -> None:
+        self.counters: dict[str, Any] = {}
+        self._custom_objects: list[Any] = []
+        self._save_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._load_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._epochs = Epochs(self.tracker)
+        self._background: Background | None = None
+
+    def save_state(
+        self,
+        output_dir: str | os.PathLike[str] | None = None,
+        safe_serialization: bool = True,
+        async_save: bool = False,
+        **kwargs: Any,
+    ) -> str:
+        """Save everything that the rest of the training depends on; every process has to call this.
+
+        Models, optimizers, schedulers, the gradient scaler, registered objects, `counters`, the position in each loader, and
+        the random streams of each process. The checkpoint appears when it is complete; one that it replaces stays until then.
+
+        Args:
+            output_dir: the folder. Default: `checkpoints/checkpoint` in the project folder; with
+                `automatic_checkpoint_naming` always the next number there.
+            safe_serialization: models as safetensors; False: as `torch.save` writes them.
+            async_save: return when the tensors are copied, and write while the training goes on. The next `save_state`,
+                `load_state`, `wait_for_checkpoint` or `end_training` waits for it, and raises its error.
+            **kwargs: not used; options of other strategies in Accelerate.
+
+        Returns:
+            The folder.
+
+        Raises:
+            CheckpointError: it could not be written; on every process.
+        """
+        from .save import Saving
+
+        self.wait_for_checkpoint()
+        saving = Saving(self, os.fspath(output_dir) if output_dir is not None else None)
+        files = saving.capture(safe_serialization)
+        if not async_save:
+            return saving.finish(files)
+        from .background import Background
+
+        self._background = self._background or Background()
+        return self._background.begin(saving, files)
+
+    def wait_for_checkpoint(self) -> None:
+        """Wait until the checkpoint that `save_state(async_save=True)` writes is complete; every process has to call this.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        if self._background is not None:
+            self._background.wait()
+
+    def load_state(
+        self,
+        input_dir: str | os.PathLike[str] | None = None,
+        load_kwargs: dict[str, Any] | None = None,
+        **load_model_func_kwargs: Any,
+    ) -> str | None:
+        """Go on where `save_state` was called, on as many processes as then or another number; every process has to call this.
+
+        A loop over a loader that was interrupted in the middle of an epoch goes on with the next batch.
+
+        Args:
+            input_dir: the folder. None: the newest complete checkpoint in the project folder. "auto": the same, if there is one.
+            load_kwargs: `{"weights_only": False}` unpickles objects of any kind: of files that you trust.
+            **load_model_func_kwargs: for the models' `load_state_dict`, such as `strict=False`.
+
+        Returns:
+            The folder; None if "auto" has found none.
+
+        Raises:
+            CheckpointError: there is none, it is damaged, or it does not fit what is prepared. Nothing has been changed then.
+        """
+        from .errors import CheckpointError
+        from .load import load, open_checkpoint
+
+        self.wait_for_checkpoint()
+        location = load_model_func_kwargs.pop("map_location", None)
+        if location not in _LOCATIONS:
+            raise TypeError(
+                "Unsupported optimizer map location passed, please choose one of `None`, `'cpu'`, or `'on_device'`"
+            )
+        asked = None if input_dir in (None, "auto") else os.fspath(input_dir)
+        checkpoint = open_checkpoint(self, asked, bool((load_kwargs or {}).get("weights_only", True)))
+        if checkpoint is None:
+            if input_dir == "auto":
+                return None
+            raise CheckpointError(
+                f"there is no complete checkpoint in {os.path.join(str(self.project_configuration.project_dir), 'checkpoints')}"
+            )
+        load(self, checkpoint, **load_model_func_kwargs)
+        return str(checkpoint.folder)
+
+    def register_for_checkpointing(self, *objects: Any) -> None:
+        """Save and load these objects too; each has to have `state_dict` and `load_state_dict`.
+
+        Raises:
+            ValueError: one of them has not.
+        """
+        wrong = [
+            f"Item at index {i}, `{type(item).__name__}`"
+            for i, item in enumerate(objects)
+            if not all(callable(getattr(item, name, None)) for name in ("state_dict", "load_state_dict"))
+        ]
+        if wrong:
+            raise ValueError(
+                "register_for_checkpointing takes objects with `state_dict` and `load_state_dict`, and these have not both: "
+                + "; ".join(wrong)
+            )
+        self._custom_objects.extend(objects)
+
+    def register_save_state_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call `hook(models, weights, output_dir)` before a state is saved; models whose state it takes out of `weights` are left out."""
+        handle = RemovableHandle(self._save_hooks)
+        self._save_hooks[handle.id] = hook
+        return handle
+
+    def register_load_state_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call `hook(models, input_dir)` before a state is loaded; models that it takes out of `models` are left alone."""
+        handle = RemovableHandle(self._load_hooks)
+        self._load_hooks[handle.id] = hook
+        return handle
+
+    def epochs(self, count: int, start: int = 0) -> Iterator[int]:
+        """`range(start, count)`; after `load_state` from the epoch in which the training was interrupted.
+
+        Saved inside a loop over a loader, that epoch goes on; saved after the loop, it counts as done.
+        """
+        return self._epochs.count(start, count)
+
+    def epoch_state(self) -> dict[str, Any]:
+        """What `epochs` has come to, for a checkpoint."""
+        return self._epochs.state()
+
+    def load_epoch_state(self, state: dict[str, Any]) -> None:
+        """Let the next loops over `epochs` go on from there."""
+        self._epochs.load(state)
+
+    @property
+    def prepared_optimizers(self) -> list[Optimizer]:
+        """The optimizers, in the order of their preparation."""
+        return [optimizer for optimizer, _ in self._optimizers.values()]
+
+    @property
+    def save_iteration(self) -> int:
+        """The number of the next state, with `automatic_checkpoint_naming`."""
+        return self.project_configuration.iteration

@@ -1,0 +1,38 @@
+"""The bytes of tensors and files, without copies and without NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from pathlib import Path
+
+import torch
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor as a one-dimensional uint8 tensor on the host; a view where it can be."""
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    if not plain.numel():
+        return torch.empty(0, dtype=torch.uint8)
+    size = plain.numel() * plain.element_size()
+    memory = (ctypes.c_char * size).from_address(plain.data_ptr())
+    memory.owner = plain  # type: ignore[attr-defined]
+    return torch.frombuffer(memory, dtype=torch.uint8)
+
+
+def view_of(data: torch.Tensor) -> memoryview:
+    """The memory of a contiguous tensor on the host, for `file.write` and `zlib`; valid while the tensor lives."""
+    size = data.numel() * data.element_size()
+    if not size:
+        return memoryview(b"")
+    return memoryview((ctypes.c_char * size).from_address(data.data_ptr())).cast("B")
+
+
+def map_file(path: Path) -> torch.Tensor:
+    """The bytes of a file as a uint8 tensor, read from the disk when it is used. What is written to it stays in memory."""
+    with open(path, "rb") as file:
+        file.seek(0, 2)
+        if not file.tell():
+            return torch.empty(0, dtype=torch.uint8)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return torch.frombuffer(mapped, dtype=torch.uint8)

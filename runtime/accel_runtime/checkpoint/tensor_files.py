@@ -1,0 +1,149 @@
+"""Files of named tensors in the safetensors format (https://huggingface.co/docs/safetensors).
+
+Eight bytes with the length of the header, the header (JSON), the memory of the tensors one after the other. The header's
+`__metadata__` also holds the checksum of each tensor, so that whoever reads a part of a file can verify that part.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .checksums import checksum
+from .errors import CheckpointError
+from .memory import bytes_of, map_file, view_of
+
+_NAMES = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.int16: "I16",
+    torch.int32: "I32",
+    torch.int64: "I64",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.uint16: "U16",
+    torch.uint32: "U32",
+    torch.uint64: "U64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.complex64: "C64",
+}
+_TYPES = {name: dtype for dtype, name in _NAMES.items()}
+_MOST_HEADER = 100_000_000
+_AT_ONCE = 2**24
+
+
+def storable(dtype: torch.dtype) -> bool:
+    """Whether the format has a name for this type."""
+    return dtype in _NAMES
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> int:
+    """Write a file of tensors; returns the checksum of its header, which holds those of the tensors.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    parts = {name: bytes_of(tensor) for name, tensor in ordered}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
+    header["__metadata__"]["checksums"] = json.dumps({name: checksum(part) for name, part in parts.items()})
+    at = 0
+    for name, tensor in ordered:
+        stop = at + parts[name].numel()
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, stop]}
+        at = stop
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    head = len(text).to_bytes(8, "little") + text
+    with open(path, "wb", buffering=0) as file:
+        _write_all(file, memoryview(head))
+        for part in parts.values():
+            _write_all(file, view_of(part))
+        os.fsync(file.fileno())
+    return zlib.crc32(head)
+
+
+def _write_all(file: Any, data: memoryview) -> None:
+    at = 0
+    while at < len(data):
+        at += file.write(data[at : at + _AT_ONCE])
+
+
+class TensorFile:
+    """A file of tensors, mapped into memory: what is not used is not read.
+
+    Raises:
+        CheckpointError: it is no such file, or damaged.
+    """
+
+    def __init__(self, path: Path, expected: int | None = None) -> None:
+        self.path = path
+        try:
+            self._data = map_file(path)
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+        head = self._header_bytes()
+        if expected is not None and zlib.crc32(head) != expected:
+            raise CheckpointError(f"{path} is damaged: its header has another checksum than the manifest says")
+        self._start = len(head)
+        try:
+            header = json.loads(head[8:])
+            self.metadata: dict[str, str] = header.pop("__metadata__", None) or {}
+            self._checksums: dict[str, int] = json.loads(self.metadata.get("checksums", "{}"))
+            self.entries = {str(name): self._checked(entry) for name, entry in header.items()}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CheckpointError(f"{path} is damaged: its header makes no sense ({error})") from error
+        self._verified: set[str] = set()
+
+    def _header_bytes(self) -> bytes:
+        size = int.from_bytes(bytes(self._data[:8].tolist()), "little") if self._data.numel() >= 8 else -1
+        if not 0 < size <= min(_MOST_HEADER, self._data.numel() - 8):
+            raise CheckpointError(
+                f"{self.path} is damaged or no safetensors file: it has {self._data.numel()} bytes and no whole header"
+            )
+        return bytes(view_of(self._data[: size + 8]))
+
+    def _checked(self, entry: dict[str, Any]) -> tuple[torch.dtype, tuple[int, ...], int, int]:
+        dtype, shape = _TYPES[entry["dtype"]], tuple(map(int, entry["shape"]))
+        start, stop = map(int, entry["data_offsets"])
+        if min(shape, default=0) < 0 or not 0 <= start <= stop <= self._data.numel() - self._start:
+            raise ValueError("a tensor lies outside the file")
+        if stop - start != math.prod(shape) * dtype.itemsize:
+            raise ValueError("a tensor's bytes do not fit its shape")
+        return dtype, shape, start, stop
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """The tensor `name`, verified, as a view of the file: to copy from, not to write to.
+
+        Raises:
+            CheckpointError: its checksum is another one than when it was written.
+        """
+        dtype, shape, start, stop = self.entries[name]
+        data = self._data[self._start + start : self._start + stop]
+        if name not in self._verified and name in self._checksums:
+            if checksum(_from_start(data)) != self._checksums[name]:
+                raise CheckpointError(
+                    f"{self.path} is damaged: tensor {name!r} has another checksum than when it was written"
+                )
+            self._verified.add(name)
+        if not data.numel():
+            return torch.empty(shape, dtype=dtype)
+        return _from_start(data).view(dtype).view(shape)
+
+
+def _from_start(data: torch.Tensor) -> torch.Tensor:
+    """The same memory with a storage of its own, since a type can be viewed at multiples of its size only."""
+    if data.storage_offset() % 16 == 0 or not data.numel():
+        return data
+    return bytes_of(data)

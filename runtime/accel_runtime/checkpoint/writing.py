@@ -1,0 +1,93 @@
+"""Writing the files of a checkpoint, and agreeing with the other processes whether all of them have."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from ..collectives import all_gather_object, broadcast_object_list
+from ..world import World
+from .capture import Files
+from .checksums import checksum_of_file
+from .errors import CheckpointError
+from .manifest import File, sync_file
+from .tensor_files import write_tensors
+
+T = TypeVar("T")
+
+
+def write_files(folder: Path, files: Files) -> dict[str, File]:
+    """Write the files of one process; what the manifest must say of them."""
+    written = {}
+    for name, (tensors, metadata) in files.tensors.items():
+        header = write_tensors(folder / name, tensors, metadata)
+        written[name] = File((folder / name).stat().st_size, header, of_header=True)
+    for name, content in files.json.items():
+        with open(folder / name, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        written[name] = _closed(folder / name)
+    for name, value in files.pickled.items():
+        if isinstance(value, memoryview):
+            (folder / name).write_bytes(value)
+        else:
+            torch.save(value, folder / name)
+        written[name] = _closed(folder / name)
+    return written
+
+
+def _closed(path: Path) -> File:
+    sync_file(path)
+    return File(path.stat().st_size, checksum_of_file(path))
+
+
+def message_of(error: BaseException) -> str:
+    """An error in one line, with the file it is about."""
+    if isinstance(error, CheckpointError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}" + (f": {os.fspath(error.filename)}" if error.filename else "")
+    return traceback.format_exception_only(error)[-1].strip()
+
+
+def together(world: World, work: Callable[[], T], what: str) -> list[T]:
+    """Do `work` on every process; the results of all, or one error on all of them.
+
+    Raises:
+        CheckpointError: it failed somewhere; says on which process and why.
+    """
+    outcome, error = _try(work)
+    outcomes = all_gather_object(world, outcome)
+    failed = [
+        f"process {rank}: {text}" if world.size > 1 else text
+        for rank, (_, text) in enumerate(outcomes)
+        if text is not None
+    ]
+    if failed:
+        raise CheckpointError(f"{what}: {'; '.join(failed)}") from error
+    return [value for value, _ in outcomes]
+
+
+def on_main(world: World, work: Callable[[], T], what: str) -> T:
+    """Do `work` on the main process; its result, or its error, on every process.
+
+    Raises:
+        CheckpointError: it failed.
+    """
+    outcome, error = _try(work) if world.is_main else (None, None)
+    value, text = broadcast_object_list(world, [outcome])[0]
+    if text is not None:
+        raise CheckpointError(f"{what}: {text}" if what else text) from error
+    return value
+
+
+def _try(work: Callable[[], Any]) -> tuple[tuple[Any, str | None], BaseException | None]:
+    try:
+        return (work(), None), None
+    except Exception as error:
+        return (None, message_of(error)), error

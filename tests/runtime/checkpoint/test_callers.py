@@ -1,0 +1,100 @@
+"""Who calls `save_state`, and when: all processes, the main one only, while the training goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from accel_runtime.checkpoint import background, writing
+from accel_runtime.checkpoint.errors import CheckpointError
+
+from ..ranks import run_ranks
+from ..training import assert_identical, weights
+from .test_faults import Trained
+
+
+def test_main_process_only_works_and_says_so(tmp_path: Path) -> None:
+    def work() -> list[str]:
+        trained = Trained(tmp_path)
+        trained.step()
+        said: list[str] = []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if trained.accelerator.is_main_process:
+                trained.accelerator.save_state()
+            said = [str(warning.message) for warning in caught]
+        trained.accelerator.wait_for_everyone()
+        before = weights(trained.model)
+        trained.step()
+        trained.accelerator.load_state()
+        assert_identical(weights(trained.model), before)
+        return said
+
+    main, other = run_ranks(work, 2)
+    assert len(main) == 1 and "test_callers.py:" in main[0] and "main process only" in main[0]
+    assert other == []
+
+
+def test_call_which_the_others_do_not_make_ends_in_an_error_that_names_it(tmp_path: Path) -> None:
+    def work() -> str:
+        trained = Trained(tmp_path)
+        chosen = trained.accelerator.process_index == 1
+        if not chosen:
+            return ""
+        with pytest.raises(CheckpointError) as caught:
+            trained.accelerator.save_state()
+        return str(caught.value)
+
+    message = run_ranks(work, 2, env={"ACCEL_CHECKPOINT_PATIENCE": "1"})[1]
+    assert "test_callers.py:" in message and "was called by process 1" in message and "not by process 0" in message
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_saved_in_the_background_is_what_was_then(tmp_path: Path, n: int) -> None:
+    def work() -> list[Any]:
+        trained = Trained(tmp_path)
+        then = trained.step()
+        where = trained.accelerator.save_state(async_save=True)
+        later = trained.step()
+        trained.accelerator.wait_for_checkpoint()
+        assert trained.accelerator.load_state() == where
+        assert not torch.equal(later["weight"], then["weight"])
+        assert_identical(weights(trained.model), then)
+        return sorted(os.listdir(where))
+
+    assert run_ranks(work, n)[0][0] == "manifest.json"
+
+
+def test_failure_in_the_background_is_told_later_on_all_and_leaves_nothing(tmp_path: Path) -> None:
+    def fail(path: Path) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    def work() -> str:
+        trained = Trained(tmp_path)
+        trained.saved()
+        if trained.accelerator.process_index == 1:
+            writing._closed = fail  # type: ignore[assignment]
+        trained.accelerator.save_state(async_save=True)
+        with pytest.raises(CheckpointError) as caught:
+            trained.accelerator.wait_for_checkpoint()
+        return str(caught.value)
+
+    for message in run_ranks(work, 2):
+        assert "process 1: No space left on device" in message
+    assert os.listdir(tmp_path / "checkpoints") == ["checkpoint_0"]
+
+
+def test_killed_process_ends_the_wait_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_PATIENCE", 0.2)
+    began = time.monotonic()
+    with pytest.raises(CheckpointError, match="process 1 has not written its part"):
+        (tmp_path / ".written_0").write_text("{}")
+        background._all_notes(tmp_path, 2)
+    assert time.monotonic() - began < 30
