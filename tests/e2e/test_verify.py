@@ -90,6 +90,32 @@ def test_the_same_noise_for_every_process_is_named(warm: ForkingRunner) -> None:
     assert any("every process draws the same random numbers in the training loop" in reason for reason in result.reasons), result
 
 
+WHOLE_NUMBERS = """\
+import torch
+from accel_runtime import Accelerator
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+accelerator = Accelerator(split_batches=True)
+torch.manual_seed(0)
+model = nn.Embedding(50, 3)
+model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), DataLoader(TensorDataset(torch.randn(24, 3)), batch_size=8))
+for (x,) in loader:
+    steps = torch.randint(0, 50, (len(x),))
+    loss = (model(steps) - x).pow(2).mean()
+    optimizer.zero_grad()
+    accelerator.backward(loss)
+    optimizer.step()
+"""
+
+
+def test_the_same_whole_numbers_for_every_process_are_named(warm: ForkingRunner, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WHOLE_NUMBERS)
+    result = compared(warm, Job(tmp_path, "train.py"), Job(tmp_path, "train.py"))
+    assert result.verdict == DIFFERENT
+    assert any("every process draws the same random numbers in the training loop" in reason for reason in result.reasons), result
+
+
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     shutil.copy(VERIFIED / "before.py", tmp_path / "train.py")
     monkeypatch.chdir(tmp_path)

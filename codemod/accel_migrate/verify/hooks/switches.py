@@ -84,22 +84,31 @@ def _no_augmentation() -> None:
 def _no_noise() -> None:
     import torch
 
-    for name in ("randn", "rand", "randn_like", "rand_like", "randint", "normal", "bernoulli"):
+    for name in ("randn", "rand", "randn_like", "rand_like", "randint", "randint_like", "normal", "bernoulli"):
         setattr(torch, name, _one_row(getattr(torch, name)))
 
 
 def _one_row(plain: Any) -> Any:
     def drawn(*args: Any, **kwargs: Any) -> Any:
         values = plain(*args, **kwargs)
-        if _reading.started and values.ndim and values.dtype.is_floating_point:
-            import torch
-
-            generator = torch.Generator().manual_seed(values[0].numel())
-            row = torch.rand(values.shape[1:], generator=generator).to(values.device, values.dtype)
-            values = row.expand(values.shape).clone()
-        return values
+        if not _reading.started or not values.numel() or not values.ndim:
+            return values
+        return _row(values, plain, args, kwargs).expand(values.shape).clone()
 
     return drawn
+
+
+def _row(values: Any, plain: Any, args: Any, kwargs: Any) -> Any:
+    """The same for every draw of this shape: whole numbers from the range that was asked for."""
+    import torch
+
+    seed = values[0].numel()
+    if values.dtype.is_floating_point:
+        return torch.rand(values.shape[1:], generator=torch.Generator().manual_seed(seed)).to(values.device, values.dtype)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        on_cpu = {name: "cpu" if name == "device" else value for name, value in kwargs.items() if name != "generator"}
+        return plain(*args, **on_cpu)[0].to(values.device)
 
 
 def _no_denominators() -> None:
