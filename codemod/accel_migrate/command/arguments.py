@@ -26,7 +26,7 @@ Settings (select, ignore, target, unsafe) may stand in pyproject.toml under [too
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
@@ -68,7 +68,7 @@ def _check_verify(parser: argparse.ArgumentParser, arguments: argparse.Namespace
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog=prog,
         description="Turn a single-GPU PyTorch script into one that trains the same on any number of processes. "
         "Project-local imports are followed. Without --write or --output nothing is written.",
@@ -81,7 +81,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     _add_output_options(parser)
     _add_rule_options(parser)
     add_verify_options(parser, "how to run both, with --verify")
-    parser.add_argument("--jobs", type=_positive, metavar="N", help="processes for several programs (default: one per core)")
+    parser.add_argument("--jobs", type=positive, metavar="N", help="processes for several programs (default: one per core)")
     return parser
 
 
@@ -89,7 +89,7 @@ def _is_one_notebook(paths: Sequence[str]) -> bool:
     return len(paths) == 1 and paths[0].endswith(".ipynb")
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not an integer from 1 up")
     return int(text)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # without importing typing: `--help` has to be quick
 def main(argv: Sequence[str] | None = None, *, prog: str = "accel-migrate", migrate: Migrate | None = None) -> int:
     """Run the command line and return the exit status. `migrate` stands in for the pipeline in tests."""
     try:
-        _never_fail_to_print()
+        never_fail_to_print()
         arguments = parse_arguments(argv, prog)
         from accel_migrate.command.run import run
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "accel-migrate", migr
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
         return 0
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
@@ -42,7 +42,7 @@ def _failed(error: Exception, prog: str) -> int:
     return 2
 
 
-def _never_fail_to_print() -> None:
+def never_fail_to_print() -> None:
     """Scripts hold characters which the terminal's encoding may lack."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -50,6 +50,6 @@ def _never_fail_to_print() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def _silence_stdout() -> None:
+def silence_stdout() -> None:
     """The reader has gone (`| head`): keep the interpreter from complaining when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

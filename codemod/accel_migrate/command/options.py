@@ -38,13 +38,13 @@ def check_flags(arguments: argparse.Namespace) -> dict[str, frozenset[str]]:
     Raises:
         UserError: one of them is unknown.
     """
-    rules = {key: _split(getattr(arguments, key)) for key in ("select", "ignore")}
+    rules = {key: split_names(getattr(arguments, key)) for key in ("select", "ignore")}
     for key, names in rules.items():
         _check(names, f"--{key}")
     return rules
 
 
-def _split(lists: Iterable[str] | None) -> frozenset[str]:
+def split_names(lists: Iterable[str] | None) -> frozenset[str]:
     """`["A,B", "C"]` -> A, B and C."""
     return frozenset(name.strip() for names in lists or () for name in names.split(",") if name.strip())
 

@@ -12,11 +12,11 @@ _LEAST = 2
 T = TypeVar("T")
 
 
-def with_progress(results: Iterator[T], total: int) -> Iterator[T]:
+def with_progress(results: Iterator[T], total: int, name: str = "accel-migrate") -> Iterator[T]:
     """`results`, while a bar on standard error counts them."""
     if total < _LEAST or not sys.stderr.isatty():
         return results
     from tqdm import tqdm
 
     tqdm.monitor_interval = 0  # its thread would be there when the workers are forked
-    return iter(tqdm(results, total=total, desc="accel-migrate", unit="program", leave=False, file=sys.stderr))
+    return iter(tqdm(results, total=total, desc=name, unit="program", leave=False, file=sys.stderr))

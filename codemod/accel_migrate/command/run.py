@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from accel_migrate.check.selection import is_check
 from accel_migrate.command.options import check_flags, options_for
 from accel_migrate.command.programs import find_programs
 from accel_migrate.command.progress import with_progress
@@ -94,7 +95,7 @@ def _idle_comments(project: Project) -> Iterator[str]:
     """Comments that are to switch off rules which there are not."""
     for source in project.sources.values():
         for line, rule in named_rules(source):
-            if rule not in known_rules():
+            if rule not in known_rules() and not is_check(rule):
                 yield f"{source.where(line or 1)}: a comment ignores an {unknown_rule(rule)}"
 
 

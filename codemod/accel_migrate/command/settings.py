@@ -1,4 +1,4 @@
-"""`[tool.accel-migrate]` in the nearest pyproject.toml: `select`, `ignore`, `target`, `unsafe`."""
+"""`[tool.accel-migrate]` in the nearest pyproject.toml: `select`, `ignore`, `target`, `unsafe`; `[tool.accel-check]`: the first two."""
 
 from __future__ import annotations
 
@@ -26,49 +26,54 @@ class Settings:
     """Where the table stands."""
 
 
-def read_settings(script: Path) -> Settings:
-    """The settings for `script`: those of the nearest pyproject.toml above it that has the table.
+MIGRATE, CHECK = "accel-migrate", "accel-check"
+_KEYS = {MIGRATE: ("select", "ignore", "target", "unsafe"), CHECK: ("select", "ignore")}
+"""The tables there are, with their keys."""
+
+
+def read_settings(script: Path, name: str = MIGRATE) -> Settings:
+    """The settings for `script`: those of the nearest pyproject.toml above it that has the table `[tool.NAME]`.
 
     Raises:
         UserError: the file is not TOML, or the table has an unknown key or a value of the wrong type.
     """
     for folder in Path(os.path.abspath(script)).parents:
         file = folder / "pyproject.toml"
-        table = _table(file) if file.is_file() else None
+        table = _table(file, name) if file.is_file() else None
         if table is not None:
-            return _checked(table, file)
+            return _checked(table, file, name)
     return Settings()
 
 
-def _table(file: Path) -> dict[str, Any] | None:
+def _table(file: Path, name: str) -> dict[str, Any] | None:
     try:
         data = file.read_bytes()
     except OSError:
         return None
-    if b"accel-migrate" not in data:
+    if name.encode() not in data:
         return None
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        table = tomllib.loads(data.decode()).get("tool", {}).get("accel-migrate")
+        table = tomllib.loads(data.decode()).get("tool", {}).get(name)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: is not valid TOML: {error}") from None
     if table is not None and not isinstance(table, dict):
-        raise UserError(f"{file}: [tool.accel-migrate] must be a table, not {type(table).__name__}")
+        raise UserError(f"{file}: [tool.{name}] must be a table, not {type(table).__name__}")
     return table
 
 
-def _checked(table: dict[str, Any], file: Path) -> Settings:
+def _checked(table: dict[str, Any], file: Path, name: str) -> Settings:
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if key not in _CONVERTERS:
-            raise UserError(f"{file}: [tool.accel-migrate] has no key {key!r}; allowed: {', '.join(_CONVERTERS)}")
+        if key not in _KEYS[name]:
+            raise UserError(f"{file}: [tool.{name}] has no key {key!r}; allowed: {', '.join(_KEYS[name])}")
         try:
             values[key] = _CONVERTERS[key](value)
         except ValueError as error:
-            raise UserError(f"{file}: [tool.accel-migrate] {key} = {value!r}: must be {error}") from None
+            raise UserError(f"{file}: [tool.{name}] {key} = {value!r}: must be {error}") from None
     return Settings(**values, file=file)
 
 

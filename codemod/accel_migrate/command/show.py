@@ -61,7 +61,7 @@ def _explanations(done: Run) -> Iterator[str]:
 
 
 def _text(arguments: argparse.Namespace, done: Run) -> Iterator[str]:
-    paint = Paint(_wants_colour(arguments))
+    paint = Paint(wants_colour(arguments))
     shows_diff = arguments.diff or not (arguments.check or done.written)
     for outcome in done.outcomes:
         if shows_diff:
@@ -84,7 +84,7 @@ def _what_was_written(arguments: argparse.Namespace, done: Run) -> Iterator[str]
         yield f"{', '.join(arguments.paths)}: no Python file there looks like PyTorch training"
 
 
-def _wants_colour(arguments: argparse.Namespace) -> bool:
+def wants_colour(arguments: argparse.Namespace) -> bool:
     if arguments.no_color or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return sys.stdout.isatty()

@@ -9,6 +9,7 @@ from accel_migrate import __version__
 
 COMMANDS = {
     "migrate": ("accel_migrate.command.cli", "", "turn a single-GPU script into a multi-process one"),
+    "check": ("accel_migrate.command.check", "", "find what an accelerated script does wrong on several processes"),
     "verify": ("accel_migrate.command.verify", "", "run the original and the migrated script, and compare the trainings (needs torch)"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
     "config": ("accel_runtime.commands.config", "", "write, check or update the settings of accel launch"),

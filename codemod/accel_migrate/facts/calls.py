@@ -12,6 +12,7 @@ from accel_migrate.facts.classes import find_method, is_record, named_fields, re
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.meters import only_computes
+from accel_migrate.facts.prepared import GATHERING
 from accel_migrate.facts.recurrent import note_start
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.stacks import Stacks
@@ -339,6 +340,8 @@ class Calls(Stacks):
         split = self.evaluator.split_method(node, func, base)
         if split is not None:
             return split
+        if self.machine.accelerated and func.attr in GATHERING and not locals_of(base):
+            return UNKNOWN
         found: set[Value] = set()
         tensors = frozenset(locals_of(base))
         if func.attr in {"items", "values"} and any(isinstance(v, Box) for v in base):
@@ -369,7 +372,9 @@ class Calls(Stacks):
             loss, scaled = value.args[0], bool(made(self.facts.of(value.func.value), Role.SCALER))
             base = self.facts.of(loss)
         if made(base, Role.ACCELERATOR):
-            return UNKNOWN
+            if not self.machine.accelerated or not args.nodes:
+                return UNKNOWN
+            loss, base = args.nodes[0], args.positional[0]
         old = self.facts.backwards.get(node)
         ran_on_rows = any(f.scope is frame.scope for f in self.facts.forwards.values())
         with_loader = bool(self.machine.loader_loops) or bool(locals_of(base)) or ran_on_rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts import packed
 from accel_migrate.facts.classes import find_method, is_record, record_fields
+from accel_migrate.facts.prepared import is_sharded
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     TRAINABLE,
@@ -19,6 +20,7 @@ from accel_migrate.facts.values import (
     Local,
     Made,
     ModuleValue,
+    Prepared,
     Ref,
     Role,
     Spread,
@@ -124,6 +126,8 @@ class Containers:
         heap = self.machine
         if isinstance(value, Box):
             keyed = heap.read_heap(value, key) | heap.read_heap(value, ANY)
+            if isinstance(key, int) and key < 0 and isinstance(value.site, ast.Tuple | ast.List) and not heap.read_heap(value, ANY):
+                return heap.read_heap(value, len(value.site.elts) + key)
             if key == ANY or (isinstance(key, int) and key < 0):
                 keyed = self._all_elements(value)
             return keyed
@@ -174,7 +178,7 @@ class Containers:
             if isinstance(value, Box):
                 found |= self._all_elements(value)
             elif self.facts.role(value) is Role.LOADER or (isinstance(value, Made) and value.detail == "batches"):
-                found |= self.batch_of(value)
+                found |= UNKNOWN if self.machine.accelerated and not is_sharded(self.machine, value, values) else self.batch_of(value)
             elif isinstance(value, Made) and value.detail.startswith("iter:"):
                 found |= self.machine.read_heap(value, "yields")
             elif isinstance(value, Local) and value.spread is Spread.SHARD and not value.whole:  # a single row of whole ones is the same on all processes
@@ -226,7 +230,7 @@ class Containers:
         """The loaders over which a loop over `values` runs, through `enumerate`, `tqdm`, `zip` and kin."""
         found: set[Value] = set()
         for value in values:
-            if self.facts.role(value) is Role.LOADER:
+            if self.facts.role(value) is Role.LOADER or isinstance(value, Prepared):
                 found.add(value)
             elif isinstance(value, Made) and value.detail.startswith("iter:"):
                 found |= self.loaders_of(self.machine.read_heap(value, "sources"))

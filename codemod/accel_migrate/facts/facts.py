@@ -176,6 +176,7 @@ class Facts:
     lineages: Lineages = field(default_factory=Lineages)
     """What follows from `bases`, until one of them changes."""
     _texts: dict[ast.AST, str] = field(default_factory=dict)
+    _names: dict[ast.AST, dict[str, list[ast.Name]]] = field(default_factory=dict)
 
     # -- questions about the tree -------------------------------------------------------------
     def text(self, node: ast.AST) -> str:
@@ -184,6 +185,16 @@ class Facts:
         if found is None:
             found = self._texts[node] = ast.unparse(node)
         return found
+
+    def names(self, function: ast.AST, name: str) -> list[ast.Name]:
+        """Where `name` stands inside `function`, in the order of `ast.walk`."""
+        table = self._names.get(function)
+        if table is None:
+            table = self._names[function] = {}
+            for node in ast.walk(function):
+                if isinstance(node, ast.Name):
+                    table.setdefault(node.id, []).append(node)
+        return table.get(name, [])
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         while node in self.parents:

@@ -25,12 +25,7 @@ MAX_PASSES = 6
 
 def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     """The facts of the program `project`, where the losses of `losses` are computed from the whole batch."""
-    facts = Facts(entry=project.entry)
-    facts.sources = list(dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry]))
-    for source in facts.sources:
-        facts.scopes.update(source.scopes)
-        facts.source_of[source.tree] = source
-        facts.parents.update(source.index.parents)
+    facts = _empty_facts(project)
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
     if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
@@ -48,6 +43,29 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
         machine.follow(facts.gathers)
         machine.forget()
         machine.run_to_fixpoint()
+    return facts
+
+
+def accelerated_facts(project: Project) -> Facts:
+    """The facts of a program that is accelerated already, as it stands: nothing is prepared or gathered but by the script."""
+    machine = ProjectMachine(_empty_facts(project), project)
+    machine.accelerated = True
+    machine.run_to_fixpoint()
+    machine.settle_meters()
+    machine.facts.looked_at = set()
+    machine.forget()
+    machine.run_to_fixpoint()
+    return machine.facts
+
+
+def _empty_facts(project: Project) -> Facts:
+    """Facts that know the files of `project` and nothing else."""
+    facts = Facts(entry=project.entry)
+    facts.sources = list(dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry]))
+    for source in facts.sources:
+        facts.scopes.update(source.scopes)
+        facts.source_of[source.tree] = source
+        facts.parents.update(source.index.parents)
     return facts
 
 

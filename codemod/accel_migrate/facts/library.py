@@ -12,6 +12,7 @@ from accel_migrate.facts.apex import Apex
 from accel_migrate.facts.bins import Bins
 from accel_migrate.facts.builtins import Builtins
 from accel_migrate.facts.objects import Objects
+from accel_migrate.facts.prepared import is_gathering
 from accel_migrate.facts.stacks import STACKS
 from accel_migrate.facts.starting import Starting
 from accel_migrate.facts.tensors import Tensors
@@ -45,6 +46,8 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
 
     def call(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         self.calls._note_closures(args)
+        if self.machine.accelerated and is_gathering(name):
+            return UNKNOWN
         drawn = self.evaluator.drawn_by_hand(name, node)
         if drawn is not None:
             return drawn

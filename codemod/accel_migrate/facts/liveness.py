@@ -9,7 +9,7 @@ from accel_migrate.facts.facts import Facts
 
 def outlives(facts: Facts, name: str, loop: ast.AST) -> bool:
     """Whether what the round of `loop` leaves in `name` is read by another one or after the loop."""
-    nodes = [n for n in ast.walk(facts.function(loop)) if isinstance(n, ast.Name) and n.id == name]
+    nodes = facts.names(facts.function(loop), name)
     inside = sorted((n for n in nodes if facts.inside(n, loop)), key=_place)
     after = sorted((n for n in nodes if not facts.inside(n, loop) and _place(n) > _place(loop)), key=_place)
     return _is_read_first(facts, after) or _is_read_first(facts, inside) or _escapes(facts, inside, loop)
@@ -17,7 +17,7 @@ def outlives(facts: Facts, name: str, loop: ast.AST) -> bool:
 
 def starts_anew(facts: Facts, name: str, loop: ast.AST) -> bool:
     """Whether each round of `loop` gives `name` a value before it reads it."""
-    nodes = [n for n in ast.walk(facts.function(loop)) if isinstance(n, ast.Name) and n.id == name and facts.inside(n, loop)]
+    nodes = [n for n in facts.names(facts.function(loop), name) if facts.inside(n, loop)]
     inside = sorted(nodes, key=_place)
     stored = any(isinstance(n.ctx, ast.Store) and not isinstance(facts.parents[n], ast.AugAssign) for n in inside)
     return stored and not _is_read_first(facts, inside) and not _escapes(facts, inside, loop)

@@ -86,6 +86,8 @@ class Machine:
         """How many loops are running in the functions that called the running one."""
         self.trains_tensors = False
         """Whether the program makes tensors that gradients reach, other than by modules."""
+        self.accelerated = False
+        """Whether the script is read as accelerated: only prepared loaders hand out slices, and what is gathered is global."""
         self.meters_known = False
         """Whether it is settled which classes run models, so that the others only keep figures."""
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.prepared import prepared
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -49,7 +50,7 @@ class Objects:
         if role is Role.NAMESPACE and isinstance(value, Made) and name == "parse_args":
             return frozenset({value})
         if role is Role.ACCELERATOR and name in {"prepare", "unwrap_model", "prepare_model", "prepare_data_loader", "prepare_optimizer"}:
-            return self._prepared(node, args)
+            return prepared(self.machine, name, node, args) if self.machine.accelerated else self._prepared(node, args)
         if role is Role.SCALER and name == "scale":
             return args.get(0, "outputs")
         if role is Role.OPTIMIZER and name == "add_param_group":

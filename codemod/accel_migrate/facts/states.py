@@ -81,7 +81,8 @@ class States:
         """The values that the running function, or module body, assigns to its variable `name`."""
         if frame.scope.owner(name) is not frame.scope:
             return []
-        stores = [n for n in ast.walk(frame.scope.node) if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+        names = self.facts.names(frame.scope.node, name)
+        stores = [s for n in names if isinstance(s := self.facts.parents.get(n), ast.Assign) and any(n is target for target in s.targets)]
         return [s.value for s in stores if self.facts.scope(s) is frame.scope]
 
     def returned(self, node: ast.expr, values: Values, frame: Frame) -> Values:

@@ -119,6 +119,15 @@ class Made:
 
 
 @dataclass(frozen=True)
+class Prepared:
+    """Beside the values of an object, where a script is read as accelerated: `accelerator.prepare` returned it."""
+
+    call: ast.Call
+    index: int
+    """Its place among the arguments of `call`."""
+
+
+@dataclass(frozen=True)
 class Box:
     """A tuple, list or dict written at `site`; its elements stand in the heap."""
 
@@ -181,7 +190,7 @@ class Trainable:
 
 TRAINABLE = Trainable()
 
-Value: TypeAlias = "Ref | Literal | ModuleValue | Function | ClassValue | Instance | Made | Box | Local | Trainable"
+Value: TypeAlias = "Ref | Literal | ModuleValue | Function | ClassValue | Instance | Made | Prepared | Box | Local | Trainable"
 Values: TypeAlias = "frozenset[Value]"
 
 UNKNOWN: Values = frozenset()

@@ -14,8 +14,8 @@ from accel_migrate.report.text import count
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
 
-def as_github(run: Run, with_edits: bool) -> Iterator[str]:
-    """One command for each finding and error, and with `with_edits` for each edit; then the numbers of the run."""
+def as_github(run: Run, with_edits: bool, tool: str = "accel-migrate", summary: str = "") -> Iterator[str]:
+    """One command for each finding and error, and with `with_edits` for each edit; then `summary`, by default the numbers of the run."""
     shown: dict[str, None] = {}
     for outcome in run.outcomes:
         for finding in outcome.findings:
@@ -24,9 +24,9 @@ def as_github(run: Run, with_edits: bool) -> Iterator[str]:
         for edit in (edit for change in outcome.changes if with_edits for edit in change.edits):
             if edit.message:  # an import that goes with its last use is part of another edit
                 shown[_command("notice", edit, f"would be changed: {edit.message}")] = None
-    shown.update((f"::error title=accel-migrate::{_data(error)}", None) for error in run.errors)
+    shown.update((f"::error title={tool}::{_data(error)}", None) for error in run.errors)
     yield from shown
-    yield str(count(run.outcomes))
+    yield summary or str(count(run.outcomes))
 
 
 def _command(level: str, item: Item, text: str) -> str:

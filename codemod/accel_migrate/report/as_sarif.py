@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,12 +23,24 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 _FINGERPRINT = "accelMigrate/v1"
 
 
-def as_sarif(run: Run, with_edits: bool) -> str:
-    """One SARIF log with one run; its results are the findings, and with `with_edits` the edits too."""
+@dataclass(frozen=True)
+class Tool:
+    """Who says what a log holds."""
+
+    name: str
+    pages: str
+    """The folder of the rules' pages."""
+    rules: Mapping[str, tuple[str, str]]
+    """Id -> title, and why it matters."""
+
+
+def as_sarif(run: Run, with_edits: bool, tool: Tool | None = None) -> str:
+    """One SARIF log with one run; its results are the findings, and with `with_edits` the edits too. `tool`: the codemod by default."""
     import json
 
     found = dict.fromkeys(_found(run, with_edits))
-    rules = _rules({item.rule for item in found})
+    tool = tool or _codemod()
+    rules = [_rule(tool, name, *tool.rules.get(name, (name, ""))) for name in sorted({item.rule for item in found})]
     numbers = {rule["id"]: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
     log = {
@@ -35,7 +48,7 @@ def as_sarif(run: Run, with_edits: bool) -> str:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "accel-migrate", "semanticVersion": __version__, "rules": rules}},
+                "tool": {"driver": {"name": tool.name, "semanticVersion": __version__, "rules": rules}},
                 "columnKind": "unicodeCodePoints",
                 "invocations": [_invocation(run)],
                 "results": [_result(item, numbers[item.rule], seen) for item in found],
@@ -52,16 +65,16 @@ def _found(run: Run, with_edits: bool) -> Iterator[Item]:
             yield from change.edits
 
 
-def _rules(ids: set[str]) -> list[dict[str, Any]]:
+def _codemod() -> Tool:
     from accel_migrate.rules import all_rules
 
     known = {rule.id: (rule.title, rule.why) for rule in all_rules()}
     known |= {name: (title, rule.why) for rule in all_rules() for name, title in rule.findings.items() if name not in known}
-    return [_rule(name, *known.get(name, (name, ""))) for name in sorted(ids)]
+    return Tool("accel-migrate", "docs/rules", known)
 
 
-def _rule(name: str, title: str, why: str) -> dict[str, Any]:
-    page = f"docs/rules/{name}.md"
+def _rule(tool: Tool, name: str, title: str, why: str) -> dict[str, Any]:
+    page = f"{tool.pages}/{name}.md"
     return {
         "id": name,
         "shortDescription": {"text": f"{title}."},

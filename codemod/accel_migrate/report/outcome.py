@@ -46,6 +46,8 @@ class Item:
     severity: Severity = Severity.INFO
     kind: str = ""
     """The class of an edit."""
+    fix: str = ""
+    """How a fault can be mended: `safe`, `unsafe`, or not by a tool."""
     text: str = ""
     """The line of the file on which it starts, without spaces around it."""
 
@@ -79,6 +81,8 @@ class Outcome:
     explanation: str = ""
     launch: str = ""
     """The command that trains on two processes."""
+    mended: int = 0
+    """How many faults the linter put right."""
 
     @property
     def path(self) -> Path:
@@ -128,7 +132,8 @@ def _item(found: Edit | Finding) -> Item:
     line = getattr(node_of(found), "lineno", None)
     text = found.source.text.split("\n")[line - 1].strip() if line else ""
     if isinstance(found, Finding):
-        return Item(place, found.rule, found.message, found.advice, found.severity, text=text)
+        fix = getattr(found, "fix", None)
+        return Item(place, found.rule, found.message, found.advice, found.severity, fix="" if fix is None else "safe" if fix.safe else "unsafe", text=text)
     return Item(place, found.rule, found.why, kind=type(found).__name__, text=text)
 
 

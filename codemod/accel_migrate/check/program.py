@@ -1,0 +1,271 @@
+"""An accelerated program as the rules see it: who is an accelerator, what was prepared, which calls are collective."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from accel_migrate.check.flow import Flow
+from accel_migrate.check.reach import Reach
+from accel_migrate.check.tests_of_rank import RankTests
+from accel_migrate.facts.facts import Facts, Loop
+from accel_migrate.facts.prepared import GATHERING
+from accel_migrate.facts.values import Made, Prepared, Role
+from accel_migrate.source import Source
+
+LIBRARIES = ("accelerate", "accel_runtime")
+STATES = {
+    f"{library}{module}.{name}"
+    for library in LIBRARIES
+    for module in ("", ".state")
+    for name in ("PartialState", "AcceleratorState")
+}
+_ACCELERATOR = {f"{library}{module}.Accelerator" for library in LIBRARIES for module in ("", ".accelerator")}
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """One object that is prepared."""
+
+    call: ast.Call
+    argument: ast.expr
+    index: int
+
+
+@dataclass(eq=False)
+class Program:
+    """The facts of one program, and the questions that several rules ask of it."""
+
+    facts: Facts
+
+    @cached_property
+    def library(self) -> str:
+        """The library with which it is accelerated; empty where it is with none."""
+        for source in self.facts.sources:
+            for node in source.index.of_kind(ast.Import, ast.ImportFrom):
+                names = (
+                    [alias.name for alias in node.names]
+                    if isinstance(node, ast.Import)
+                    else [getattr(node, "module", None) or ""]
+                )
+                found = [name.partition(".")[0] for name in names if name.partition(".")[0] in LIBRARIES]
+                if found:
+                    return found[0]
+        return ""
+
+    @cached_property
+    def wraps(self) -> bool:
+        """Whether `prepare` returns a wrapper instead of the model itself, on several processes."""
+        return (
+            self.library == "accelerate"
+            and self.setting("parallelism_config") is None
+            and ast.unparse(self.setting("fsdp_version") or ast.Constant(1)) != "2"
+        )
+
+    # -- accelerators -------------------------------------------------------------------------------
+    @cached_property
+    def makers(self) -> list[ast.Call]:
+        """The calls `Accelerator(...)`."""
+        return [call for call, name in self.facts.external.items() if name in _ACCELERATOR]
+
+    def setting(self, name: str) -> ast.expr | None:
+        """The argument `name` of `Accelerator(...)`, or of an object that it is given."""
+        for call in self.makers:
+            for keyword in call.keywords:
+                if keyword.arg == name:
+                    return keyword.value
+        return next((k.value for c in self.configurations for k in c.keywords if k.arg == name), None)
+
+    @cached_property
+    def configurations(self) -> list[ast.Call]:
+        """Calls that make settings: `DataLoaderConfiguration(...)`, `GradientAccumulationPlugin(...)`."""
+        kinds = ("Configuration", "Plugin", "Kwargs", "Config")
+        return [
+            call for call, name in self.facts.external.items() if name.startswith(LIBRARIES) and name.endswith(kinds)
+        ]
+
+    def is_on(self, name: str) -> bool:
+        """Whether the setting `name` is a constant that holds."""
+        value = self.setting(name)
+        return isinstance(value, ast.Constant) and bool(value.value)
+
+    def is_accelerator(self, node: ast.expr) -> bool:
+        """Whether `node` is an accelerator, or a state that knows the processes."""
+        if self.facts.has_role(node, Role.ACCELERATOR) or any(self._is_state(v) for v in self.facts.of(node)):
+            return True
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        return name in {"accelerator", "acc"} and not self.facts.of(node)
+
+    def _is_state(self, value: object) -> bool:
+        return (
+            isinstance(value, Made)
+            and isinstance(value.site, ast.Call)
+            and self.facts.external.get(value.site) in STATES
+        )
+
+    @cached_property
+    def accelerator_calls(self) -> dict[ast.Call, str]:
+        """Calls of the methods of accelerators, with the method's name."""
+        calls = (node for _, node in self.facts.nodes(ast.Call))
+        found: dict[ast.Call, str] = {}
+        for call in calls:
+            func = call.func  # type: ignore[attr-defined]
+            if isinstance(func, ast.Attribute) and self.is_accelerator(func.value) and not self.facts.is_dead(call):
+                found[call] = func.attr  # type: ignore[index]
+        return found
+
+    def calls_of(self, *methods: str) -> Iterator[ast.Call]:
+        """Calls of these methods of accelerators."""
+        return (call for call, method in self.accelerator_calls.items() if method in methods)
+
+    def functions_of(self, *names: str) -> Iterator[ast.Call]:
+        """Calls of library functions whose full name, or last part of it, is among `names`."""
+        wanted = set(names)
+        return (
+            call
+            for call, name in self.facts.external.items()
+            if name in wanted or (name.rpartition(".")[2] in wanted and "." in name)
+        )
+
+    # -- what is prepared ---------------------------------------------------------------------------
+    @cached_property
+    def preparations(self) -> list[Preparation]:
+        """Everything that is prepared, argument by argument, in the order of the text."""
+        methods = ("prepare", "prepare_model", "prepare_optimizer", "prepare_data_loader", "prepare_scheduler")
+        found = [
+            Preparation(call, argument, index)
+            for call in self.calls_of(*methods)
+            for index, argument in enumerate(call.args[: None if self.accelerator_calls[call] == "prepare" else 1])
+        ]
+        return sorted(found, key=lambda p: (str(self.source(p.call).path), p.call.lineno, p.index))
+
+    def is_prepared(self, node: ast.AST) -> bool:
+        """Whether `node` is surely what `prepare` returned."""
+        return any(isinstance(v, Prepared) and not self._may_be_bare(node, v) for v in self.facts.of(node))
+
+    def _may_be_bare(self, node: ast.AST, mark: Prepared) -> bool:
+        """Whether `node` reads a variable of another function, or an attribute, in a function that is only called above the `prepare`."""
+        function, preparing = self.facts.function(node), self.facts.function(mark.call)
+        calls = self.facts.callers.get(function, {}) if function is not preparing else {}  # type: ignore[call-overload]
+        above = all(self.facts.function(call) is preparing and call.lineno < mark.call.lineno for call in calls)
+        return bool(calls) and above and not self._is_handed(node, function)
+
+    def _is_handed(self, node: ast.AST, function: ast.AST) -> bool:
+        """Whether `node` is a variable of `function` itself."""
+        root = node
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        return isinstance(root, ast.Name) and self.facts.scope(root).owner(root.id) is self.facts.scopes.get(function) and isinstance(node, ast.Name)
+
+    def is_model(self, node: ast.AST) -> bool:
+        return self.facts.has_role(node, Role.MODEL)
+
+    def is_prepared_model(self, node: ast.AST) -> bool:
+        return self.is_prepared(node) and self.is_model(node)
+
+    def sites(self, node: ast.AST) -> set[ast.AST]:
+        """Where the objects that `node` may be were made."""
+        return {site for v in self.facts.of(node) if (site := getattr(v, "site", None)) is not None}
+
+    def prepared_sites(self, role: Role) -> set[ast.AST]:
+        """Where the prepared objects of `role` were made."""
+        return {v.site for p in self.preparations for v in self.facts.of(p.argument) if self.facts.role(v) is role}  # type: ignore[union-attr]
+
+    def is_gathered(self, node: ast.AST) -> bool:
+        """Whether `node` is a call whose result is the same on all processes."""
+        return isinstance(node, ast.Call) and (node in self.reach.collectives or self.method(node) in GATHERING)
+
+    # -- loops ----------------------------------------------------------------------------------------
+    def loop_over(self, node: ast.AST) -> Loop | None:
+        """The innermost loop over a loader around `node`, in its function."""
+        for ancestor in self.facts.ancestors(node):
+            if ancestor in self.facts.loops:
+                return self.facts.loops[ancestor]
+            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+                return None
+        return None
+
+    def training_loop(self, node: ast.AST) -> ast.AST | None:
+        """The innermost loop around `node`, in its function, in which backward passes run."""
+        for ancestor in self.facts.ancestors(node):
+            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+                return None
+            if isinstance(ancestor, ast.For | ast.While) and self.reach.trains(ancestor):
+                return ancestor
+        return None
+
+    def accumulation(self, node: ast.AST) -> ast.With | None:
+        """The `with accelerator.accumulate(...)` around `node`, in its function."""
+        for ancestor in self.facts.ancestors(node):
+            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+                return None
+            if isinstance(ancestor, ast.With) and any(
+                isinstance(i.context_expr, ast.Call) and self.accelerator_calls.get(i.context_expr) == "accumulate"
+                for i in ancestor.items
+            ):
+                return ancestor
+        return None
+
+    def is_under(self, node: ast.AST, attribute: str) -> bool:
+        """Whether a test around `node`, in its function, asks for this attribute of an accelerator."""
+        for ancestor in self.facts.ancestors(node):
+            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
+                return False
+            if (
+                isinstance(ancestor, ast.If | ast.IfExp)
+                and node is not ancestor.test
+                and any(isinstance(n, ast.Attribute) and n.attr == attribute for n in ast.walk(ancestor.test))
+            ):
+                return True
+        return False
+
+    def is_without_gradients(self, node: ast.AST) -> bool:
+        """Whether a `with torch.no_grad()` or its kin stands around `node`, in its function or as its decorator."""
+        for ancestor in self.facts.ancestors(node):
+            items = [i.context_expr for i in ancestor.items] if isinstance(ancestor, ast.With) else []
+            function = isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef)
+            texts = [self.facts.text(n) for n in (*items, *(ancestor.decorator_list if function else ()))]  # type: ignore[attr-defined]
+            if any("no_grad" in t or "inference_mode" in t for t in texts):
+                return True
+            if function:
+                return False
+        return False
+
+    def calls_in(self, node: ast.AST, *methods: str) -> list[ast.Call]:
+        """Calls of these methods of accelerators that running `node` comes to."""
+        return [call for call in self.reach.calls(node) if self.accelerator_calls.get(call) in methods]
+
+    # -- helpers --------------------------------------------------------------------------------------
+    @cached_property
+    def reach(self) -> Reach:
+        """What is reached through calls."""
+        return Reach(self)
+
+    @cached_property
+    def ranks(self) -> RankTests:
+        """Which code runs on some processes only."""
+        return RankTests(self)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Which values go where, by name."""
+        return Flow(self.facts)
+
+    def source(self, node: ast.AST) -> Source:
+        return self.facts.source(node)
+
+    def where(self, node: ast.AST) -> str:
+        """The place of `node` as messages name it."""
+        return self.source(node).where(node.lineno)  # type: ignore[attr-defined]
+
+    def method(self, call: ast.Call) -> str:
+        """The last part of what is called."""
+        return (
+            call.func.attr
+            if isinstance(call.func, ast.Attribute)
+            else call.func.id
+            if isinstance(call.func, ast.Name)
+            else ""
+        )

@@ -1,0 +1,55 @@
+"""A tracker's run that every process opens."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.check.alarms import Alarm, Fix
+from accel_migrate.check.program import Program
+from accel_migrate.check.rules.raw_backward import _name
+from accel_migrate.edits import ReplaceExpression, Severity
+from accel_migrate.facts.catalog import WRITERS
+from accel_migrate.quoting import quote
+
+ID = "main-process-side-effects"
+TITLE = "Every process opens a run, a writer, or prints each line"
+SEVERITY = Severity.WARNING
+
+_RUNS = {"wandb.init", "mlflow.start_run", "neptune.init_run", "comet_ml.Experiment", "swanlab.init", *WRITERS}
+
+
+def check(program: Program) -> Iterator[Alarm]:
+    if not program.makers:
+        return
+    printed: set[ast.AST] = set()
+    for call, name in program.facts.external.items():
+        if program.ranks.is_guarded(call):
+            continue
+        if name in _RUNS:
+            yield Alarm(
+                call,
+                f"`{quote(call)}` opens one run for each process: N runs, or event files that are mixed up",
+                'under `if accelerator.is_main_process:`; or Accelerator(log_with="wandb"), accelerator.init_trackers(...) and accelerator.log(...)',
+            )
+        elif (
+            name == "print"
+            and (loop := program.training_loop(call)) is not None
+            and loop not in printed
+            and not _tells_rank(program, call)
+        ):
+            printed.add(loop)
+            own = _name(program, call)
+            edit = ReplaceExpression(source=program.source(call), rule=ID, node=call.func, template=f"{own}.print")
+            yield Alarm(
+                call,
+                "every process prints the line",
+                "accelerator.print(...)",
+                Fix((edit,)) if own is not None else None,
+                Severity.INFO,
+            )
+
+
+def _tells_rank(program: Program, call: ast.Call) -> bool:
+    """Whether the line says which process prints it."""
+    return any(isinstance(n, ast.Attribute) and "process_index" in n.attr for n in program.flow.origins(*call.args))

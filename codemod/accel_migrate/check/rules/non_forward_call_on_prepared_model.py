@@ -1,0 +1,92 @@
+"""A method or attribute of the user's model, asked of the wrapper that `prepare` returns: it has none."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.check.alarms import Alarm, Fix
+from accel_migrate.check.program import Program
+from accel_migrate.check.rules.raw_backward import _name
+from accel_migrate.edits import ReplaceExpression, Severity
+from accel_migrate.quoting import quote
+
+ID = "non-forward-call-on-prepared-model"
+TITLE = "An attribute of the model is asked of the wrapper around it"
+SEVERITY = Severity.ERROR
+LIBRARIES = frozenset({"accelerate"})
+
+MODULE = {
+    "T_destination", "add_module", "apply", "backward", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr",
+    "float", "forward", "get_buffer", "get_extra_state", "get_parameter", "get_submodule", "half", "ipu", "load_state_dict", "modules", "mtia", "named_buffers", "named_children",
+    "named_modules", "named_parameters", "parameters", "register_backward_hook", "register_buffer", "register_forward_hook", "register_forward_pre_hook",
+    "register_full_backward_hook", "register_full_backward_pre_hook", "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module",
+    "register_parameter", "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule", "share_memory", "state_dict", "to",
+    "to_empty", "train", "training", "type", "xpu", "zero_grad",
+}  # fmt: skip
+"""What every module has, the wrapper too."""
+WRAPPER = {
+    "module", "no_sync", "join", "register_comm_hook", "gradient_accumulation_steps", "clip_grad_norm_", "device", "device_ids", "find_unused_parameters", "logger", "reducer",
+    "require_backward_grad_sync", "step", "save_checkpoint", "load_checkpoint", "is_gradient_accumulation_boundary", "set_gradient_accumulation_boundary", "optimizer", "_orig_mod",
+    "save_16bit_model", "zero_gather_16bit_weights_on_model_save", "_zero3_consolidated_16bit_state_dict",
+}  # fmt: skip
+"""What the wrappers of DistributedDataParallel, FSDP and DeepSpeed have of their own."""
+
+
+def check(program: Program) -> Iterator[Alarm]:
+    if not program.wraps:
+        return
+    for _, node in program.facts.nodes(ast.Attribute):
+        assert isinstance(node, ast.Attribute)
+        if (
+            node.attr in MODULE | WRAPPER
+            or node.attr.startswith("__")
+            or not program.is_prepared_model(node.value)
+            or not _surely(program, node.value)
+        ):
+            continue
+        if not isinstance(node.ctx, ast.Load) or _asks_first(program, node):
+            continue
+        own, called = _name(program, node), _is_called(program, node)
+        edit = ReplaceExpression(
+            source=program.source(node),
+            rule=ID,
+            node=node.value,
+            template=f"{own}.unwrap_model({{model}})",
+            parts={"model": node.value},
+        )
+        trains = called and program.training_loop(node) is not None and not program.is_without_gradients(node)
+        yield Alarm(
+            node,
+            f"`{quote(node)}`: on several processes `{quote(node.value)}` is a wrapper, which has no `{node.attr}`: AttributeError",
+            "reach it through `forward` (`model(x, mode=...)`): called on the unwrapped model its gradients would not be averaged"
+            if trains
+            else f"accelerator.unwrap_model({quote(node.value)}).{node.attr}",
+            Fix((edit,)) if own is not None and not trains and not isinstance(node.value, ast.Call) else None,
+        )
+
+
+def _surely(program: Program, node: ast.expr) -> bool:
+    """Whether `node` holds nothing but the prepared model: what joins several makings may be the bare one."""
+    sites = program.sites(node)
+    return len(sites) == 1 or all(
+        program.facts.role(v) is not None for v in program.facts.of(node) if hasattr(v, "site")
+    )
+
+
+def _is_called(program: Program, node: ast.expr) -> bool:
+    parent = program.facts.parents.get(node)
+    return isinstance(parent, ast.Call) and parent.func is node
+
+
+def _asks_first(program: Program, node: ast.Attribute) -> bool:
+    """`model.config if hasattr(model, "config") else model.module.config`"""
+    if program.is_under(node, "distributed_type") or program.is_under(node, "num_processes"):
+        return True
+    for ancestor in program.facts.ancestors(node):
+        test = ancestor.test if isinstance(ancestor, ast.If | ast.IfExp) else None
+        if test is not None and ("hasattr" in ast.unparse(test) or "isinstance" in ast.unparse(test)):
+            return True
+        if isinstance(ancestor, ast.Try | ast.FunctionDef | ast.AsyncFunctionDef):
+            return isinstance(ancestor, ast.Try)
+    return False

@@ -1,0 +1,48 @@
+"""A step that one process gives up alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.check.alarms import Alarm
+from accel_migrate.check.program import Program
+from accel_migrate.edits import Severity
+
+ID = "swallowed-exception"
+TITLE = "An exception in the training step is swallowed by the process that met it"
+SEVERITY = Severity.ERROR
+
+_ENDING = {"sys.exit", "exit", "quit", "os._exit"}
+
+
+def check(program: Program) -> Iterator[Alarm]:
+    for _, node in program.facts.nodes(ast.Try):
+        assert isinstance(node, ast.Try)
+        if program.training_loop(node) is None or not any(program.reach.trains(s) for s in node.body):
+            continue
+        for handler in node.handlers:
+            if not _ends(program, handler) and not _is_end_of_data(handler):
+                yield Alarm(
+                    handler,
+                    "the process that meets the exception goes on with its next step, while the others wait for it in the backward pass of this one: they stay one step apart until they are stopped",
+                    "let the exception end the run; for out-of-memory errors use find_executable_batch_size, which starts anew on all processes",
+                )
+
+
+def _ends(program: Program, handler: ast.ExceptHandler) -> bool:
+    """Whether the handler raises again, or ends the loop for good."""
+    return any(
+        isinstance(n, ast.Raise | ast.Return | ast.Break)
+        or (isinstance(n, ast.Call) and program.facts.external.get(n) in _ENDING)
+        for n in ast.walk(handler)
+    )
+
+
+def _is_end_of_data(handler: ast.ExceptHandler) -> bool:
+    names = {
+        n.id if isinstance(n, ast.Name) else n.attr
+        for n in ast.walk(handler.type or ast.Pass())
+        if isinstance(n, ast.Name | ast.Attribute)
+    }
+    return bool(names & {"StopIteration", "KeyboardInterrupt", "ImportError", "ModuleNotFoundError"})

@@ -1,0 +1,35 @@
+"""The ids of the linter's rules, and what to say of one that there is not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from accel_migrate.errors import UserError
+
+
+def is_check(name: str) -> bool:
+    """Whether the linter has a rule `name`."""
+    return name in known_checks()
+
+
+def known_checks() -> dict[str, str]:
+    """Id -> title of every rule of the linter."""
+    from accel_migrate.check.rules import all_checks
+
+    return {check.id: check.title for check in all_checks()}
+
+
+def checked_names(names: Iterable[str], where: str) -> frozenset[str]:
+    """`names`, all of which are rules.
+
+    Raises:
+        UserError: one of them is none.
+    """
+    wanted = frozenset(names)
+    for name in sorted(wanted):
+        if not is_check(name):
+            close = difflib.get_close_matches(name, known_checks(), n=3, cutoff=0.5)
+            guess = f" (did you mean {' or '.join(close)}?)" if close else ""
+            raise UserError(f"{where}: unknown rule {name}{guess}; accel check --list-rules lists them")
+    return wanted

@@ -1,0 +1,108 @@
+"""Whole scripts that are accelerated wrongly, each in one way that people meet: `# <- rule` marks what is to be reported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from accel_migrate.check.check import Wanted, check
+from accel_migrate.places import line_of
+from codemod.memory import program
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
+_MARK = re.compile(r"  # <- ([\w-]+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
+def test_a_wrong_script_is_reported_at_its_line_and_nowhere_else(path: Path) -> None:
+    text = path.read_text()
+    wanted = {
+        (number, match[1]) for number, line in enumerate(text.split("\n"), start=1) if (match := _MARK.search(line))
+    }
+    found = check(program(_MARK.sub("", text)), Wanted())
+    assert {(line_of(fault), fault.rule) for fault in found.faults} == wanted
+
+
+def test_a_collective_is_found_through_calls_and_files() -> None:
+    script = """
+from accelerate import Accelerator
+from saving import finish
+
+accelerator = Accelerator()
+if accelerator.is_main_process:
+    finish(accelerator, "out")
+"""
+    saving = """
+from evaluation import totals
+
+
+def finish(accelerator, path):
+    write(path, totals(accelerator))
+
+
+def write(path, figures):
+    print(path, figures)
+"""
+    evaluation = """
+import torch
+
+
+def totals(accelerator):
+    return accelerator.reduce(torch.ones(1))
+"""
+    (fault,) = check(program(script, {"saving": saving, "evaluation": evaluation}), Wanted()).faults
+    assert (fault.rule, line_of(fault)) == ("collective-in-rank-guard", 7)
+    assert "evaluation.py:6" in fault.message
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "if accelerator.num_processes > 1:",
+        "if step % 10 == 0:",
+        "if accelerator.is_main_process or accelerator.wait_for_everyone():",
+        "with accelerator.autocast():",
+    ],
+)
+def test_conditions_that_hold_on_all_processes_guard_nothing(guard: str) -> None:
+    text = f"from accelerate import Accelerator\n\naccelerator = Accelerator()\nstep = 0\n{guard}\n    accelerator.wait_for_everyone()\n"
+    faults = check(program(text), Wanted()).faults
+    assert [line_of(f) for f in faults] == ([5, 6] if " or " in guard else [])
+
+
+def test_both_branches_may_meet() -> None:
+    text = """
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+if accelerator.is_main_process:
+    print("saved")
+    accelerator.wait_for_everyone()
+else:
+    accelerator.wait_for_everyone()
+"""
+    assert not check(program(text), Wanted()).faults
+
+
+def test_the_condition_may_be_kept_in_a_variable_or_an_attribute() -> None:
+    text = """
+from accelerate import Accelerator
+
+
+class Run:
+    def __init__(self):
+        self.accelerator = Accelerator()
+        self.is_first = self.accelerator.process_index == 0
+
+    def save(self):
+        if not self.is_first:
+            return
+        self.accelerator.wait_for_everyone()
+
+
+Run().save()
+"""
+    (fault,) = check(program(text), Wanted()).faults
+    assert (fault.rule, line_of(fault)) == ("collective-in-rank-guard", 13)
