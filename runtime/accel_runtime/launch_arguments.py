@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .commands.shell import reader
 from .settings.errors import LaunchError
 from .settings.kinds import Kind
 from .settings.offered import SECTIONS, offered
@@ -101,17 +102,7 @@ def add_settings(made: argparse.ArgumentParser) -> None:
 def _reading(kind: Kind) -> dict[str, Any]:
     if kind.flag:
         return {"action": "store_true", "default": None}
-    return {"type": _reader(kind), "metavar": kind.shown}
-
-
-def _reader(kind: Kind) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            return kind.read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read
+    return {"type": reader(kind), "metavar": kind.shown}
 
 
 def _no_compiler(text: str) -> str:

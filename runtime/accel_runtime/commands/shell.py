@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..settings.errors import LaunchError
+from ..settings.kinds import Kind
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,6 +38,18 @@ def guarded(program: str, body: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader, `head` for one, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def reader(kind: Kind) -> Callable[[str], Any]:
+    """How argparse reads a value of this kind."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind.read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def needs(package: str, extra: str = "runtime") -> None:
