@@ -121,7 +121,7 @@ def _trained(facts: Facts, value: Made | Instance, names: dict[ast.AST, str]) ->
 
 def _loops(facts: Facts, value: Made | Instance, source: Source) -> str:
     if value in facts.looked_at:
-        return "its batches reach no model, so it stays as it is"
+        return "its batches reach no model, or only the main process reads it, so it stays as it is"
     loops = [loop.node for loop in facts.loops.values() if isinstance(loop.node, ast.For) and value in loop.loaders]
     if loops:
         return f"read by the loop{'s' * (len(loops) > 1)} in {places(facts, loops, source)}"

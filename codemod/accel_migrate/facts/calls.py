@@ -166,7 +166,10 @@ class Calls(Stacks):
         env = self.machine.function_env(target.node, args.positional, args.keywords, bound)
         if target.receiver is not None and self.facts.role(target.receiver) is Role.MODEL:
             self.note_forward(target.receiver, node, args, frame)
-        return self.machine.run_function(target.node, target.scope, env, target.receiver)  # type: ignore[arg-type]
+        result = self.machine.run_function(target.node, target.scope, env, target.receiver)  # type: ignore[arg-type]
+        if bound is None:
+            self.evaluator.refilled_by(target.node, [p.arg for p in target.node.args.args], args, frame)
+        return result
 
     def _only_keeps_figures(self, receiver: Instance, method: ast.AST) -> bool:
         """Whether `receiver` is a meter or metric, and `method` keeps figures in it: no model, and none of its methods runs one."""
@@ -337,6 +340,7 @@ class Calls(Stacks):
             self.facts.methods[node] = (old | base, func.attr)
         if self.evaluator.changed_in_place(node, func, args, frame):
             return frozenset(v for v in base if not isinstance(v, Local))
+        self.evaluator.refilled(func, args, frame)
         split = self.evaluator.split_method(node, func, base)
         if split is not None:
             return split

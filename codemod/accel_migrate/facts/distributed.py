@@ -53,8 +53,26 @@ def when(facts: Facts, call: ast.Call) -> When:
     tests = [(test, wanted) for test, wanted in conditions(facts, call) if off.truth(test) is not wanted]
     if not tests:
         return When.ALWAYS
+    if _is_required(facts, off):
+        return When.ALWAYS
     launched = all(_is_launched(facts, test, wanted) for test, wanted in tests)
     return When.LAUNCHED if launched else When.ASKED
+
+
+def _is_required(facts: Facts, off: Off) -> bool:
+    """Whether the program refuses to train on one process: `if args.distributed: ... else: raise NotImplementedError`."""
+    for _, node in facts.nodes(ast.If):
+        assert isinstance(node, ast.If)
+        refusing = [wanted for wanted, block in ((True, node.body), (False, node.orelse)) if _raises(block)]
+        if len(refusing) == 1 and off.truth(node.test) is refusing[0]:
+            return True
+    return False
+
+
+def _raises(block: list[ast.stmt]) -> bool:
+    """Whether `block` ends with an exception whichever way it takes."""
+    last = block[-1] if block else None
+    return isinstance(last, ast.Raise) or (isinstance(last, ast.If) and _raises(last.body) and _raises(last.orelse))
 
 
 def _is_launched(facts: Facts, test: ast.expr, wanted: bool) -> bool:

@@ -243,8 +243,8 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
         """Notes that the value of `node` leaves the tensors here."""
         if how == "test" and ops.spreads(values) == {Spread.ROW}:
             return  # asked of one row, for that row
-        if any(v.whole for v in locals_of(values)):
-            return  # every process has the whole batch
+        if any(v.whole for v in locals_of(values)) or (how == "print" and self._is_complaint(node)):
+            return  # every process has the whole batch; what it complains of is its own
         if isinstance(node, ast.Name) and ops.spreads(values) in ({Spread.COUNT}, {Spread.RATE}) and (parts := self._parts(node, frame)) != [node]:
             for part in parts:
                 self.convert_leaves(part, frame, how)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
@@ -56,6 +57,24 @@ class States:
             if figures and (Spread.SHARD not in figures or func.attr in catalog.IN_PLACE_AT) and (not overwrites or self._reads(argument, root, frame)):
                 self.convert_leaves(argument, frame)
         return True
+
+    def refilled(self, func: ast.Attribute, args: Arguments, frame: Frame) -> None:
+        """`image.resize_(x.size()).copy_(x)`: from here on the variable holds the rows of this batch."""
+        name, resized = _resized(func.value)
+        if func.attr != "copy_" or not resized or name is None or not args.positional:
+            return
+        rows = frozenset(replace(v, host=False, batch=False) for v in locals_of(args.positional[0]) if v.spread is Spread.SHARD)
+        if rows:
+            self.machine.write_name(name, rows, frame)
+            self.machine.write_heap(frame.scope.node, f"refilled {name}", rows)
+
+    def refilled_by(self, function: ast.AST, names: list[str], args: Arguments, frame: Frame) -> None:
+        """Variables handed to `function`, which puts rows into its parameters `names`."""
+        for name, node, values in zip(names, args.nodes, args.positional, strict=False):
+            rows = self.machine.read_heap(function, f"refilled {name}")
+            given = {v.spread for other in args.positional for v in locals_of(other)}
+            if rows and isinstance(node, ast.Name) and not locals_of(values) and Spread.SHARD in given:
+                self.machine.write_name(node.id, rows, frame)
 
     def _outlives(self, place: Place, frame: Frame) -> bool:
         """Whether `place` keeps its value from one batch to the next."""
@@ -171,6 +190,19 @@ def _detached(value: ast.expr) -> str:
 def _entries(given: list[tuple[ast.expr, Values]], values_of: Callable[[ast.expr], Values]) -> list[tuple[ast.expr, Values]]:
     """The tensors of `index_put_((y, predicted), ...)`."""
     return [(entry, values_of(entry)) for argument, _ in given if isinstance(argument, ast.Tuple) for entry in argument.elts]
+
+
+def _resized(node: ast.expr) -> tuple[str | None, bool]:
+    """The variable behind `image.data.resize_(n)`, and whether it is resized there."""
+    resized = False
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"resize_", "resize_as_"}:
+            node, resized = node.func.value, True
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        else:
+            return None, False
+    return node.id, resized
 
 
 def _root(node: ast.expr) -> ast.expr:

@@ -56,7 +56,8 @@ def _call(context: Context, call: ast.Call, name: str, last: str) -> Iterator[Ed
     elif among_several(context, call) and not context.accelerator.is_at_hand(call):
         return  # right as it is
     elif alone and last in {"all_reduce", "reduce"} and (how := _reduction(call)) is not None:
-        template = context.say(f'{{x}} = @accelerator@.reduce({{x}}, reduction="{how}")', call)
+        template, imports = _said(context, f'{{x}} = @accelerator@.reduce({{x}}, reduction="{how}")', call)
+        yield from imports
         yield ReplaceStatement(source=context.source(call), rule=ID, why=WHY, node=statement, template=template, parts={"x": call.args[0]})
     elif alone and last == "all_gather" and len(call.args) >= 2 and isinstance(call.args[0], PLACES):
         yield from _gather(context, call, statement)
@@ -94,11 +95,14 @@ def _gather(context: Context, call: ast.Call, statement: ast.stmt) -> Iterator[E
     """`parts = [torch.zeros_like(x) for ...]; dist.all_gather(parts, x)`."""
     joined = _joined(context, call)
     if joined is not None:
-        yield context.replace(ID, joined, context.say("@accelerator@.gather({x})", joined), WHY, x=call.args[1])
+        text, imports = _said(context, "@accelerator@.gather({x})", joined)
+        yield from imports
+        yield context.replace(ID, joined, text, WHY, x=call.args[1])
         yield delete(context.facts, statement, ID, WHY)
         yield from _without_room(context, call.args[0], statement)
         return
-    text = context.say("{l} = list(@accelerator@.gather({x}).chunk(@accelerator@.num_processes))", call)
+    text, imports = _said(context, "{l} = list(@accelerator@.gather({x}).chunk(@accelerator@.num_processes))", call)
+    yield from imports
     yield ReplaceStatement(source=context.source(call), rule=ID, why=WHY, node=statement, template=text, parts={"l": call.args[0], "x": call.args[1]})
     yield from _without_room(context, call.args[0], statement)
 
@@ -116,6 +120,21 @@ def _joined(context: Context, call: ast.Call) -> ast.Call | None:
         return None
     dims = [*cat.args[1:], *(k.value for k in cat.keywords)]
     return cat if all(isinstance(d, ast.Constant) and d.value == 0 for d in dims) else None
+
+
+def _said(context: Context, template: str, node: ast.AST) -> tuple[str, list[Edit]]:
+    """`template` at `node`; where the accelerator cannot be had, as in models, with the functions that need none."""
+    try:
+        if context.in_model(node):
+            raise Unreachable
+        return context.say(template, node), []
+    except Unreachable:
+        source, module = context.source(node), context.dialect.module
+        names = tuple(name for name in ("gather", "reduce") if f"@accelerator@.{name}(" in template)
+        imports: list[Edit] = [AddImport(source=source, rule=ID, why=WHY, module=f"{module}.utils", names=names)]
+        if "num_processes" in template:
+            imports.append(AddImport(source=source, rule=ID, why=WHY, module=module, names=("PartialState",)))
+        return template.replace("@accelerator@.num_processes", "PartialState().num_processes").replace("@accelerator@.", ""), imports
 
 
 def _gather_objects(context: Context, call: ast.Call, statement: ast.stmt) -> Iterator[Edit]:
