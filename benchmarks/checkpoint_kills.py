@@ -2,9 +2,9 @@
 
     python benchmarks/checkpoint_kills.py [--kills 100]
 
-A row of the table: how many kills, how many of the starts after them resumed (or began afresh because nothing had been saved yet),
-how many checkpoints were found damaged, how many trainings came to their end, and how many of these have the very weights of the
-uninterrupted one.
+A kill comes a random time after the training has begun or gone on. A row of the table: how many kills, how many of the starts
+resumed (or began afresh because nothing had been saved yet), how many checkpoints were found damaged, how many trainings came to
+their end, and how many of these have the very weights of the uninterrupted one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 STEPS_PER_SAVE = 2
 EPOCHS = 4
-NEVER = 1e9
+NEVER = float("inf")
 
 
 def train(folder: Path) -> None:
@@ -70,6 +70,12 @@ def train(folder: Path) -> None:
     accelerator.end_training()
 
 
+def lines(folder: Path) -> int:
+    """How many starts have been noted."""
+    path = folder / "starts"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
 def note(path: Path, line: str) -> None:
     with open(path, "a") as file:
         file.write(line)
@@ -103,9 +109,9 @@ def start(folder: Path, processes: int) -> list[int]:
     return children
 
 
-def end(children: list[int], after: float, gap: float) -> list[int]:
-    """Kill them `after` seconds, the second one `gap` later, unless they have ended; their exit statuses, negative if killed."""
-    deadlines = [time.monotonic() + after + i * gap for i in range(len(children))]
+def end(children: list[int], folder: Path, after: float, gap: float) -> list[int]:
+    """Kill them `after` seconds from when they train, the second one `gap` later, unless they have ended; their exit statuses, negative if killed."""
+    noted, deadlines = lines(folder), [NEVER] * len(children)
     statuses: dict[int, int] = {}
     while len(statuses) < len(children):
         for child, deadline in zip(children, deadlines, strict=True):
@@ -116,6 +122,8 @@ def end(children: list[int], after: float, gap: float) -> list[int]:
                 statuses[child] = os.waitstatus_to_exitcode(status)
             elif time.monotonic() > deadline:
                 os.kill(child, signal.SIGKILL)
+        if deadlines[0] == NEVER and lines(folder) > noted:
+            deadlines = [time.monotonic() + after + i * gap for i in range(len(children))]
         time.sleep(0.002)
     return [statuses[child] for child in children]
 
@@ -130,7 +138,7 @@ def main() -> None:
     chance = random.Random(options.seed)
     whole = Path(tempfile.mkdtemp(prefix="kills-"))
     began = time.monotonic()
-    assert end(start(whole, options.processes), NEVER, 0) == [0] * options.processes, (
+    assert end(start(whole, options.processes), whole, NEVER, 0) == [0] * options.processes, (
         "the uninterrupted training failed"
     )
     duration = time.monotonic() - began
@@ -138,7 +146,9 @@ def main() -> None:
     kills = resumed = afresh = damaged = failed = finished = identical = 0
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     while kills < options.kills:
-        statuses = end(start(folder, options.processes), chance.uniform(0.02, duration / 2), chance.uniform(0, 0.02))
+        statuses = end(
+            start(folder, options.processes), folder, chance.uniform(0, duration / 4), chance.uniform(0, 0.02)
+        )
         killed = any(status == -signal.SIGKILL for status in statuses)
         kills += killed
         failed += any(status > 0 for status in statuses) and not killed
@@ -146,10 +156,10 @@ def main() -> None:
             finished += 1
             found = torch.load(folder / "final.pt")
             identical += all(torch.equal(found[name], expected[name]) for name in expected)
-            lines = (folder / "starts").read_text().split("\n")[:-1]
-            resumed += sum(line.startswith("resumed") for line in lines)
-            afresh += sum(line.startswith("afresh") for line in lines)
-            damaged += sum(int(line.split()[1]) for line in lines)
+            starts = (folder / "starts").read_text().split("\n")[:-1]
+            resumed += sum(line.startswith("resumed") for line in starts)
+            afresh += sum(line.startswith("afresh") for line in starts)
+            damaged += sum(int(line.split()[1]) for line in starts)
             shutil.rmtree(folder)
             folder = Path(tempfile.mkdtemp(prefix="kills-"))
     shutil.rmtree(folder)

@@ -77,7 +77,7 @@ class Accumulation:
         self.unstepped = False
 
     def note_backward(self) -> None:
-        self.unstepped = True
+        self.unstepped = self.tracker.trained = True
         if self.inside:
             self.pending += 1
 

@@ -64,6 +64,10 @@ class Tracker:
     """The passes in progress, innermost last, and what the latest backward was computed from.
 
     `anywhere` tells whether a flag is raised on any process; it is asked only where batches with different shares are in use.
+
+    Attributes:
+        trained: whether a backward has run since the last batch.
+        between_steps: called when a batch is asked for after a backward.
     """
 
     def __init__(self, anywhere: Callable[[bool], bool] = bool) -> None:
@@ -73,6 +77,8 @@ class Tracker:
         self.held: list[Run] = []
         self.fetches = 0
         self.at_zero = False
+        self.trained = False
+        self.between_steps: Callable[[], None] | None = None
         self._remembered = Remembered()
         self._last_backward: tuple[int, Any] | None = None
 
@@ -80,6 +86,12 @@ class Tracker:
         run = Run(self, length, source)
         self.runs.append(run)
         return run
+
+    def before_batch(self) -> None:
+        """A loop asks for its next batch: call `between_steps`, if a backward has run since the last time."""
+        if self.trained and self.between_steps is not None:
+            self.trained = False
+            self.between_steps()
 
     def close(self, run: Run) -> None:
         if run in self.runs:

@@ -16,6 +16,7 @@ COMMANDS = {
     "estimate": ("accel_runtime.commands.estimate", "", "memory per device of a training, by strategy and precision"),
     "doctor": ("accel_runtime.commands.doctor", "", "what keeps trainings from working on this machine, and what mends it"),
     "env": ("accel_runtime.commands.env", "", "what to paste into a bug report"),
+    "merge-weights": ("accel_runtime.commands.merge_weights", "torch", "make one model file of what several processes have written (needs torch)"),
     "demo": ("accel_migrate.command.demo", "", "migrate and train a bundled example, and compare (needs torch, scikit-learn)"),
 }
 """Command -> the module whose `main(argv)` runs it and returns the exit status, the package it needs besides the plain

@@ -178,7 +178,9 @@ def _own(accelerator: Checkpointing, files: Files) -> None:
     encoder = Encoder()
     stem = own_name(accelerator.process_index)
     if accelerator.accumulation.unstepped and is_sharded(accelerator):
-        raise ValueError("gradients of sharded weights cannot be saved: call save_state after the optimizer's step, not in the middle of an accumulation window")
+        raise ValueError(
+            "gradients of sharded weights cannot be saved: call save_state after the optimizer's step, not in the middle of an accumulation window"
+        )
     files.json[f"{stem}.json"] = {
         "streams": encoder.encode(streams.take(accelerator.world), "streams"),
         "loaders": encoder.encode(loader_states(accelerator._dataloaders, accelerator.tracker.runs), "loaders"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
@@ -120,6 +122,49 @@ class Checkpointing(Preparing):
         load(self, checkpoint, **load_model_func_kwargs)
         return str(checkpoint.folder)
 
+    def save_model(
+        self,
+        model: nn.Module,
+        save_directory: str | os.PathLike[str],
+        max_shard_size: int | str = "10GB",
+        safe_serialization: bool = True,
+    ) -> None:
+        """Save the weights of `model` for other libraries to load; every process has to call this.
+
+        Args:
+            model: prepared or not.
+            save_directory: receives `model.safetensors`, or `model-00001-of-00003.safetensors` and so on with an index.
+            max_shard_size: bytes, or a number with a unit such as "5GB"; a larger tensor has a file of its own.
+            safe_serialization: False: `pytorch_model.bin`, as `torch.save` writes it.
+
+        Raises:
+            CheckpointError: it could not be written; on every process.
+        """
+        from .weights import write_model
+        from .writing import on_main
+
+        state = self.strategy.state_dict(getattr(model, "_orig_mod", model))
+        folder = Path(save_directory)
+        on_main(
+            self.world,
+            lambda: write_model(state, folder, max_shard_size, safe_serialization),
+            "the model was not saved",
+        )
+
+    def load_model(self, model: nn.Module, input_dir: str | os.PathLike[str], strict: bool = True) -> None:
+        """Load what `save_model` has written, or the weights in a checkpoint, into `model`; every process has to call this.
+
+        Raises:
+            CheckpointError: there are none, or they are damaged.
+            RuntimeError: they do not fit, as with `load_state_dict(strict=True)`.
+        """
+        from .weights import read_model
+        from .writing import together
+
+        state: dict[str, Any] = {}
+        together(self.world, lambda: state.update(read_model(Path(input_dir), model)), "")
+        getattr(model, "_orig_mod", model).load_state_dict(state, strict=strict)
+
     def register_for_checkpointing(self, *objects: Any) -> None:
         """Save and load these objects too; each has to have `state_dict` and `load_state_dict`.
 
@@ -149,6 +194,22 @@ class Checkpointing(Preparing):
         handle = RemovableHandle(self._load_hooks)
         self._load_hooks[handle.id] = hook
         return handle
+
+    def save_on_signal(self, *signals: Any, output_dir: str | os.PathLike[str] | None = None) -> None:
+        """Save and exit with status 0 when a signal says that time is up: by default SIGTERM and SIGUSR1.
+
+        The step in progress is finished first: it happens when a loop over a prepared loader asks for the next batch after a
+        backward pass, on all processes together, whichever has received the signal.
+
+        Args:
+            *signals: names or numbers.
+            output_dir: as for `save_state`.
+        """
+        from .stopping import DEFAULT, Stopping
+
+        stopping = Stopping(self.world, lambda: self.save_state(output_dir))
+        stopping.begin(signals or DEFAULT)
+        self.tracker.between_steps = stopping.check
 
     def epochs(self, count: int, start: int = 0) -> Iterator[int]:
         """`range(start, count)`; after `load_state` from the epoch in which the training was interrupted.

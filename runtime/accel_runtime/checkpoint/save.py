@@ -101,9 +101,7 @@ def _writers(accelerator: Checkpointing) -> World:
         return world
     if is_sharded(accelerator) or accelerator.accumulation.unstepped:
         what = (
-            "its part of the model"
-            if is_sharded(accelerator)
-            else "its part of the gradients that wait for their step"
+            "its part of the model" if is_sharded(accelerator) else "its part of the gradients that wait for their step"
         )
         raise CheckpointError(
             f"{place}: save_state is called by the main process only, and every process has {what}: take the call out of the `if`"

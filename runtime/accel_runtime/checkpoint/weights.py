@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..utils.other import clean_state_dict_for_safetensors
 from .errors import CheckpointError
@@ -73,12 +74,21 @@ def write_model(state: dict[str, torch.Tensor], folder: Path, max_shard_size: in
     return names
 
 
-def read_model(folder: Path) -> dict[str, Any]:
+def read_model(folder: Path, model: nn.Module | None = None) -> dict[str, Any]:
     """The weights in `folder`, verified where they were written with checksums.
+
+    Weights that `model` shares and the file holds once, since its format has no sharing, are given under all their names.
 
     Raises:
         CheckpointError: there are none, or a file is missing or damaged.
     """
+    state = _found(folder)
+    if state is None:
+        raise CheckpointError(f"{folder} holds no model: there is neither {SAFE} nor {PICKLED}, nor an index of parts")
+    return state if model is None else state | _shared(state, model)
+
+
+def _found(folder: Path) -> dict[str, Any] | None:
     for name in (SAFE, PICKLED):
         index = folder / f"{name}.index.json"
         if index.is_file():
@@ -86,9 +96,17 @@ def read_model(folder: Path) -> dict[str, Any]:
         if (folder / name).is_file():
             return _file(folder / name, name == SAFE)
     blocks = sorted(folder.glob("model-*-of-*.safetensors"))
-    if blocks:
-        return _joined(blocks)
-    raise CheckpointError(f"{folder} holds no model: there is neither {SAFE} nor {PICKLED}, nor an index of parts")
+    return _joined(blocks) if blocks else None
+
+
+def _shared(state: dict[str, Any], model: nn.Module) -> dict[str, Any]:
+    """What is missing of `state`, where it is the same tensor of the model under another name."""
+    present = {id(value): name for name, value in model.state_dict(keep_vars=True).items() if name in state}
+    return {
+        name: state[present[id(value)]]
+        for name, value in model.state_dict(keep_vars=True).items()
+        if name not in state and id(value) in present
+    }
 
 
 def _indexed(folder: Path, index: Path, safe: bool) -> dict[str, Any]:

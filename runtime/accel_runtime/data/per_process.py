@@ -207,6 +207,9 @@ class Pass:
         return self
 
     def __next__(self) -> Any:
+        tracker = self.loader.tracker
+        if tracker is not None and tracker.between_steps is not None:
+            tracker.before_batch()
         item = self._next_item()
         if item is None:
             self.close()

@@ -187,6 +187,7 @@ class Batches:
     def __init__(self, loader: PreparedLoader, run: Run, iterator: Iterator[Any]) -> None:
         self.loader = loader
         self.run = run
+        self.tracker = run.tracker
         self.iterator = iterator
         self.state = GradientState()
         self.state._add_dataloader(loader)
@@ -199,6 +200,8 @@ class Batches:
         return len(self.loader)
 
     def __next__(self) -> Any:
+        if self.tracker.between_steps is not None:
+            self.tracker.before_batch()
         try:
             batch = next(self.iterator)
         except StopIteration:
@@ -224,6 +227,8 @@ class SharedBatches(Batches):
     """One pass over this process's rows, which notes the share of each batch."""
 
     def __next__(self) -> Any:
+        if self.tracker.between_steps is not None:
+            self.tracker.before_batch()
         try:
             share, batch = next(self.iterator)
         except StopIteration:
