@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from accel_migrate.verify.figures import OfOriginal
 from accel_migrate.verify.files import compare_on_disk
@@ -61,7 +63,7 @@ def test_numbers_that_a_repeated_run_has_otherwise_are_left_out_and_named(tmp_pa
     tables = {"original": table(0.5, 0.25), "control": table(0.5, 0.25, seconds=1.01), "repeat": table(0.5, 0.25, seconds=0.98), "migrated": table(0.5, 0.25, seconds=4)}
     result = compared(tmp_path, "log.csv", tables)
     assert result.differences == []
-    assert result.unverified == ["numbers in 2 lines of log.csv, which depend on more than the training (line 2 is one)"]
+    assert result.unverified == ["what 2 lines of log.csv say, which depends on more than the training (line 2 is one)"]
 
 
 def test_json_and_the_folder_of_a_run(tmp_path: Path) -> None:
@@ -87,3 +89,15 @@ def test_bytes_of_unknown_formats_differ_unless_a_repeated_run_differs_too(tmp_p
     (tmp_path / "b").mkdir()
     result = compared(tmp_path / "b", "figure.xyz", {**texts, "repeat": b"\xff\x01"})
     assert (result.differences, len(result.unverified)) == ([], 1)
+
+
+def test_a_checkpoint_is_known_by_its_content_where_its_name_has_no_ending(tmp_path: Path) -> None:
+    def saved(weight: float, when: str) -> bytes:
+        file = io.BytesIO()
+        torch.save({"weight": torch.full((100,), weight), "when": when}, file)
+        return file.getvalue()
+
+    texts = {"original": saved(0.5, "a"), "control": saved(0.5, "a"), "migrated": saved(0.5000001, "a much longer one"), "repeat": saved(0.5, "b")}
+    result = compared(tmp_path, "model_20300101", texts)
+    assert result.differences == []
+    assert result.unverified == ["1 values in model_20300101, which depend on more than the training (when is one)"]

@@ -89,6 +89,12 @@ def test_numbers_that_a_second_run_prints_otherwise_are_left_out() -> None:
     assert varying.without(lines, others) == (masked, masked)
 
 
+def test_a_line_that_a_second_run_words_otherwise_is_left_out() -> None:
+    varying = Varying(["run brave-fox", "loss 0.5"], ["run shy-owl", "loss 0.5"], 1e-4)
+    assert (len(varying), varying.first) == (1, 0)
+    assert varying.without(["run brave-fox", "loss 0.5"], ["run mad-hen", "loss 0.6"]) == (["<varies>", "loss 0.5"], ["<varies>", "loss 0.6"])
+
+
 def test_a_count_that_flips_in_one_line_may_flip_in_another_but_not_double() -> None:
     lines = [f"epoch {n} right {50 + n}" for n in range(10)]
     spread = Spread(lines, ["epoch 0 right 51", *lines[1:]])

@@ -82,6 +82,14 @@ def test_a_module_of_a_migrated_project_imports_what_stands_beside_it(tmp_path: 
     assert "'scale 1.0' became 'scale 2.0'" in capfd.readouterr().out
 
 
+def test_figures_of_one_process_in_a_table_are_named(warm: ForkingRunner) -> None:
+    written = ("    accelerator.print(", "    print(epoch, loss.item(), file=open('log.txt', 'a') if accelerator.is_main_process else open(os.devnull, 'w'))\n    accelerator.print(")
+    before = ("    print(", "    print(epoch, loss.item(), file=open('log.txt', 'a'))\n    print(")
+    result = compared(warm, changed("before.py", before, ("import torch\n", "import os\n\nimport torch\n")), changed("after.py", written, ("import torch\n", "import os\n\nimport torch\n")))
+    assert [d.kind for d in result.differences] == ["files"] * len(result.differences) != []
+    assert "the training is the same and written figures are not: " in result.reasons[0], result
+
+
 DRAWN = """\
 import torch
 from torch import nn

@@ -51,9 +51,9 @@ def compare_figures(
     most, left = allowed(relative, result), list[str]()
     pair, spread = (list(expected), list(got)), Spread(expected, control)
     compared = compare_lines(*spread.without(*pair), most)
-    if any(OTHER_TEXT not in reason for reason in compared.reasons):
+    if compared.reasons:
         varying = Varying(expected, repeat(), relative)
-        left += [f"numbers in {len(varying)} {where}, which depend on more than the training (line {varying.first + 1} is one)"] if varying else []
+        left += [f"what {len(varying)} {where} say, which depends on more than the training (line {varying.first + 1} is one)"] if varying else []
         pair, spread = varying.without(*pair), Spread(*varying.without(expected, control))
         compared = compare_lines(*spread.without(*pair), most)
     if most > LOST:

@@ -18,6 +18,7 @@ from accel_migrate.verify.suspects import EXPECTED, Cause, draw_numbers_of_their
 
 _WRAPPED_KEY = re.compile(r" became .*\bmodule\.")
 _WRAPPED = re.compile(r": key (\S+\.)?module\.\S+ is new")
+_FIGURE = re.compile(r": line \d+: \S+ is not ")
 _OF_WRAPPED = "a wrapped model is saved: its keys begin with 'module.' (unwrap it first)"
 _LOCAL = "they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
 _CAUSES = {
@@ -134,14 +135,16 @@ def _follow_samples(plain: Record, larger: Record, got: Record) -> bool:
 
 def _from_output(original: Record, records: Sequence[Record], result: Comparison, kinds: set[str]) -> Iterator[str]:
     training = kinds & {"loss", "gradient", "replicas", "weights", "steps", "samples", "learning-rate"}
-    if "lines" in kinds and not training:
-        texts = " ".join(d.text for d in result.differences if d.kind == "lines")
+    figures = [d.text for d in result.differences if d.kind == "lines" or (d.kind == "files" and _FIGURE.search(d.text))]
+    if figures and not training:
+        texts = " ".join(figures)
         if _WRAPPED_KEY.search(texts):
             yield _OF_WRAPPED
         elif "lines are printed instead of" in texts:
             yield "lines are printed by every process: print on the main process only (accelerator.print)"
         else:
-            start = "the training is the same and printed figures are not" if result.steps else "printed figures are not the same"
+            what = "printed" if "lines" in kinds else "written"
+            start = f"the training is the same and {what} figures are not" if result.steps else f"{what} figures are not the same"
             yield f"{start}: {reason_in_samples(original, records) or _LOCAL}"
     for difference in result.differences:
         if difference.kind == "files" and "at once" in difference.text:

@@ -39,30 +39,39 @@ class Spread:
 
 
 class Varying:
-    """Numbers that another run of the very same training does not reproduce: durations, memory, whatever else depends on more than it."""
+    """What another run of the very same training does not reproduce: durations, memory, names drawn at random."""
 
     def __init__(self, lines: Sequence[str], again: Sequence[str], relative: float) -> None:
         self._in_line: set[tuple[int, int]] = set()
         self._in_form: set[tuple[str, int]] = set()
+        self._whole: set[int] = set()
         if len(lines) == len(again):
             self._learn(lines, again, relative)
 
     def __len__(self) -> int:
-        return len({line for line, _ in self._in_line})
+        return len(self._lines)
 
     @property
     def first(self) -> int:
         """Number of the first such line, from 0."""
-        return min(line for line, _ in self._in_line)
+        return min(self._lines)
+
+    @property
+    def _lines(self) -> set[int]:
+        return self._whole | {line for line, _ in self._in_line}
 
     def without(self, lines: Sequence[str], others: Sequence[str]) -> Pair:
         """`lines`, and as many `others` of another run, with these numbers replaced by the same text."""
-        return _without(lines, others, lambda number, form, place, *_: (number, place) in self._in_line or (form, place) in self._in_form)
+        pair = _without(lines, others, lambda number, form, place, *_: (number, place) in self._in_line or (form, place) in self._in_form)
+        left, right = ([_TEXT if number in self._whole else line for number, line in enumerate(each)] for each in pair)
+        return left, right
 
     def _learn(self, lines: Sequence[str], again: Sequence[str], relative: float) -> None:
         forms = Counter(map(skeleton, lines))
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for number, (one, other) in enumerate(zip(lines, again, strict=True)):
+            if skeleton(one) != skeleton(other):
+                self._whole.add(number)
             for place, (a, b) in enumerate(_numbers(one, other)):
                 if compare_lines([a], [b], relative).reasons:
                     found[skeleton(one), place].append(number)

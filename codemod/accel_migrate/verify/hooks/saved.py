@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from accel_migrate.verify.hooks.unpickled import TORCH_SUFFIXES, load_saved
+from accel_migrate.verify.hooks.unpickled import TORCH_SUFFIXES, is_saved, load_saved
 from accel_migrate.verify.printed import compare_lines
 
 RELATIVE = 1e-4
@@ -50,7 +50,7 @@ def compare_files(
     What differs from `repeat`, another run of the very same training, is left out.
     """
     suffix = expected.suffix.lower()
-    load = _loader(expected.name, suffix)
+    load = _loader(expected, suffix)
     if load is None:
         return _compare_content(expected, got, repeat)
     leaves = [load(path) for path in (expected, got, control or expected)]
@@ -67,9 +67,9 @@ def _not_repeated(expected: Mapping[str, Any], repeat: Mapping[str, Any]) -> set
     return {key for key in expected.keys() & repeat.keys() if relative_difference(expected[key], repeat[key]) > 0}
 
 
-def _loader(name: str, suffix: str) -> Callable[[Path], dict[str, Any]] | None:
+def _loader(file: Path, suffix: str) -> Callable[[Path], dict[str, Any]] | None:
     loaders = {**dict.fromkeys(TORCH_SUFFIXES, load_saved), **dict.fromkeys(_ARRAYS, _load_arrays), **dict.fromkeys(_IMAGES, _load_image), ".safetensors": _load_safetensors}
-    return _load_scalars if "tfevents" in name else loaders.get(suffix)
+    return _load_scalars if "tfevents" in file.name else loaders.get(suffix) or (load_saved if is_saved(file) else None)
 
 
 def compare_leaves(

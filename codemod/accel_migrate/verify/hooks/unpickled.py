@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from zipfile import is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 _PICKLES = (".pkl", ".pickle")
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".tar", ".model", *_PICKLES)
@@ -27,6 +27,14 @@ class _Unpickler(pickle.Unpickler):
             return super().find_class(module, name)
         except (AttributeError, ImportError):
             return type(name, (StandIn,), {"__module__": module})
+
+
+def is_saved(path: Path) -> bool:
+    """Whether `torch.save` wrote it, by its content: many give it a name without an ending."""
+    if not is_zipfile(path):
+        return False
+    with ZipFile(path) as archive:
+        return any(name.endswith("/data.pkl") for name in archive.namelist())
 
 
 def load_saved(path: Path) -> dict[str, Any]:
