@@ -13,6 +13,7 @@ COMMANDS = {
     "verify": ("accel_migrate.command.verify", "", "run the original and the migrated script, and compare the trainings (needs torch)"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
     "config": ("accel_runtime.commands.config", "", "write, check or update the settings of accel launch"),
+    "test": ("accel_runtime.commands.test", "torch", "train a small model under every strategy of this machine, and compare (needs torch)"),
     "estimate": ("accel_runtime.commands.estimate", "", "memory per device of a training, by strategy and precision"),
     "doctor": ("accel_runtime.commands.doctor", "", "what keeps trainings from working on this machine, and what mends it"),
     "env": ("accel_runtime.commands.env", "", "what to paste into a bug report"),

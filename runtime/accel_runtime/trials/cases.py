@@ -1,0 +1,48 @@
+"""Which trainings a machine can run, and how each is launched. A new strategy is a new entry."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..settings.offered import offered
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch.
+
+    Attributes:
+        name: the strategy, as in the table.
+        processes: how many.
+        options: those of `accel launch`.
+    """
+
+    name: str
+    processes: int
+    options: tuple[str, ...]
+
+
+def cases(devices: int, processes: int, cpu: bool) -> Iterator[Case]:
+    """All cases.
+
+    Args:
+        devices: accelerators of this machine.
+        processes: how many the strategies of several processes get.
+        cpu: train on the CPU even where there are devices.
+    """
+    where = ("--cpu",) if cpu or processes > devices else ()
+    yield Case("one process", 1, ("--cpu",) if cpu else ())
+    several = [("data parallel", ())]
+    if offered("use_fsdp"):
+        several += [
+            ("FSDP, fully sharded", ("--use_fsdp",)),
+            ("FSDP, weights kept for backward", ("--use_fsdp", "--fsdp_reshard_after_forward", "false")),
+        ]
+    if offered("use_deepspeed") and importlib.util.find_spec("deepspeed") is not None:
+        several += [
+            (f"DeepSpeed, ZeRO {stage}", ("--use_deepspeed", "--zero_stage", str(stage))) for stage in (1, 2, 3)
+        ]
+    for name, options in several:
+        yield Case(name, processes, (*where, *options))
