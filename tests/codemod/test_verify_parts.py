@@ -11,15 +11,19 @@ import pytest
 from accel_migrate.command.verify_arguments import parse_verify_arguments
 from accel_migrate.command.verify_chart import chart
 from accel_migrate.command.verify_html import page
+from accel_migrate.command.verify_table import block
 from accel_migrate.errors import UserError
 from accel_migrate.verify.job import Job, Run, copy_job
 from accel_migrate.verify.jobs import job_for
 from accel_migrate.verify.masks import masked
 from accel_migrate.verify.places import branch_for_some, loop_left
+from accel_migrate.verify.reasons import reasons
 from accel_migrate.verify.records import Pass, Record, Step
 from accel_migrate.verify.report import Comparison, Difference, Report
+from accel_migrate.verify.runs import Traced
 from accel_migrate.verify.samples import compare_samples
 from accel_migrate.verify.stacks import describe
+from accel_migrate.verify.suspects import Cause
 from accel_migrate.verify.training import Floor, compare_training, noise_floor
 
 STEP = Step(optimizer=0, loss=1.0, backwards=1, rates=(0.1,), gradients=(3.0, 4.0), weights=(1.0, 2.0))
@@ -212,16 +216,42 @@ def test_the_page_holds_curves_differences_and_diff(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("loss.backward()\nif a < b: pass\n")
     original = Job(tmp_path, "train.py")
     migrated = Job(tmp_path, "train.py", changed={"train.py": "accelerator.backward(loss)\nif a < b: pass\n"})
-    comparison = Comparison(2, differences=[Difference("loss", "the loss is <nan>", 1)], unverified=["devices"])
+    comparison = Comparison(2, differences=[Difference("loss", "the loss is <nan>", 1)], unverified=["devices"], switched_off=("dropout",), apart=[0.0, 1e-7])
     report = Report("train.py", "train.py", [comparison], {"original": [1.0, 0.5], "2": [1.0, float("nan")]})
     text = page(report, original, migrated)
     parser = Balanced()
     parser.feed(text)
     assert (parser.open, parser.loaded) == ([], [])
-    assert text.count("<polyline") == 2 and "migrated, 2 processes" in text
+    assert text.count("<polyline") == 3 and "migrated, 2 processes</span>" in text and "migrated, 2 processes, without dropout</span>" in text
     assert '<span class="add">+accelerator.backward(loss)</span>' in text
     assert "the loss is &lt;nan&gt;" in text and "<li>devices</li>" in text
 
 
 def test_a_chart_of_nothing_says_so() -> None:
     assert chart({"original": []}, "losses") == "<p>No step was taken.</p>"
+
+
+def test_the_whole_time_is_told_with_that_of_the_start() -> None:
+    assert Report("a.py", "b.py", seconds=2.0).took == "2.0 s"
+    assert Report("a.py", "b.py", seconds=2.0, total_seconds=5.5).took == "5.5 s, 3.5 s of them to start"
+
+
+def test_floors_stand_beside_the_figures() -> None:
+    comparison = Comparison(2, largest={"weights": 0.02, "files": 0.0}, floors={"weights": 0.01})
+    lines = list(block(comparison))
+    assert lines[1].startswith("  = weights") and lines[1].endswith("differ by 2.0e-02 at most   (rounding alone: 1.0e-02)")
+    assert lines[2].endswith("0.0e+00 at most")
+
+
+def test_on_one_process_nothing_is_said_of_parts_of_a_batch() -> None:
+    result = Comparison(1, differences=[Difference("loss", "", 1)])
+    traced = Traced(Run(Path("/nowhere"), 0, (), "", (), 1.0), [record(1.0)])
+    assert reasons(traced, traced, result, Cause(("batchnorm",)))[0].startswith("BatchNorm: the layers are in another mode")
+
+
+def test_a_script_is_named_by_what_sets_it_apart(tmp_path: Path) -> None:
+    one = Job(tmp_path, "train.py")
+    assert Job(tmp_path, "train.py", changed={"train.py": "x"}).shown_beside(one) == "what accel-migrate makes of it"
+    assert Job(tmp_path, "train.py").shown_beside(one) == "itself"
+    assert Job(tmp_path / "out", "train.py").shown_beside(one) == str(tmp_path / "out" / "train.py")
+    assert Job(tmp_path, "a_ipynb.py").shown_beside(one) == "a.ipynb"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 _WIDTH, _HEIGHT, _LEFT, _EDGE = 860, 300, 70, 30
@@ -15,7 +15,7 @@ _LEAST = 1e-9
 
 
 def chart(curves: Mapping[str, Sequence[float]], label: str, logarithmic: bool = False) -> str:
-    """The curves by name, over the number of the step; points that are not finite are left out.
+    """The curves by name, with a legend, over the number of the step; points that are not finite are left out.
 
     A logarithmic chart begins at 1e-9, where smaller values are drawn.
     """
@@ -27,8 +27,8 @@ def chart(curves: Mapping[str, Sequence[float]], label: str, logarithmic: bool =
         return "<p>No step was taken.</p>"
     low, high = min(values), max(values)
     scale = _Scale(steps, low, high if high > low else low + 1.0)
-    parts = [*_axes(scale, logarithmic), *(part for number, (name, curve) in enumerate(curves.items()) for part in _curve(scale, number, name, curve))]
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">' + "".join(parts) + "</svg>"
+    parts = [*_axes(scale, logarithmic), *(part for number, curve in enumerate(curves.values()) for part in _curve(scale, number, curve))]
+    return _legend(curves) + f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">' + "".join(parts) + "</svg>"
 
 
 class _Scale:
@@ -58,11 +58,17 @@ def _tick(value: float, logarithmic: bool) -> str:
     return f"{10**value:.0e}" if logarithmic else f"{value:.4g}"
 
 
-def _curve(scale: _Scale, number: int, name: str, losses: Sequence[float]) -> Iterator[str]:
+def _curve(scale: _Scale, number: int, losses: Sequence[float]) -> Iterator[str]:
     points = " ".join(f"{scale.x(n):.1f},{scale.y(loss):.1f}" for n, loss in enumerate(losses) if math.isfinite(loss))
     colour, width = _COLOURS[number % len(_COLOURS)], _WIDTHS[min(number, 1)]
-    opacity = 0.35 if number == 0 else 1.0
-    yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-opacity="{opacity}"/>'
-    x, y = _WIDTH - _EDGE - 170, _EDGE + 4 + 18 * number
-    yield f'<line x1="{x}" y1="{y - 4}" x2="{x + 22}" y2="{y - 4}" stroke="{colour}" stroke-width="{width}" stroke-opacity="{opacity}"/>'
-    yield f'<text x="{x + 28}" y="{y}">{escape(name)}</text>'
+    yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-opacity="{_opacity(number)}"/>'
+
+
+def _legend(names: Iterable[str]) -> str:
+    """Above the drawing, where no curve is."""
+    marks = (f'<span><b style="color: {_COLOURS[number % len(_COLOURS)]}; opacity: {_opacity(number)}">&#9644;</b> {escape(name)}</span>' for number, name in enumerate(names))
+    return f'<p class="legend">{" ".join(marks)}</p>'
+
+
+def _opacity(number: int) -> float:
+    return 0.35 if number == 0 else 1.0

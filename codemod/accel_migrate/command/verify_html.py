@@ -9,7 +9,7 @@ from html import escape
 from accel_migrate.command.verify_chart import chart
 from accel_migrate.command.verify_table import block, unverified
 from accel_migrate.verify.job import Job, shown
-from accel_migrate.verify.report import Report
+from accel_migrate.verify.report import Comparison, Report
 
 _STYLE = """\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; overflow-wrap: anywhere; padding: 0 1rem; color: #1f2328; background: #fff }
@@ -20,6 +20,7 @@ pre { white-space: pre-wrap; padding: .8rem; border-radius: .4rem; background: #
 .add { color: #116329; background: #dafbe1; display: block } .del { color: #82071e; background: #ffebe9; display: block }
 .beside { display: grid; gap: 0 2rem } .beside > * { min-width: 0 }
 @media (min-width: 90rem) { body { max-width: 110rem } .charts, .beside { display: grid; grid-template-columns: 1fr 1fr; gap: 0 2rem } }
+.legend { margin: 0; font-size: 13px } .legend span { margin-right: 1rem }
 svg text { font: 12px system-ui, sans-serif; fill: #57606a }
 """
 
@@ -53,7 +54,7 @@ def _charts(report: Report) -> Iterator[str]:
     yield chart({_label(run): losses for run, losses in report.losses.items()}, title) + "</div>"
     title = "Relative difference from the original"
     yield f"<div><h2>{title}</h2>"
-    yield chart({_label(str(c.processes)): c.apart for c in report.comparisons}, title, logarithmic=True) + "</div>"
+    yield chart({_label(str(c.processes)) + _without(c): c.apart for c in report.comparisons}, title, logarithmic=True) + "</div>"
 
 
 def _findings(report: Report) -> Iterator[str]:
@@ -68,6 +69,11 @@ def _findings(report: Report) -> Iterator[str]:
 
 def _label(run: str) -> str:
     return run if run.startswith("original") else f"migrated, {run} process{'' if run == '1' else 'es'}"
+
+
+def _without(comparison: Comparison) -> str:
+    """What is switched off in the runs of which the differences are."""
+    return f", without {' and '.join(comparison.switched_off)}" if comparison.switched_off else ""
 
 
 def _diff(original: Job, migrated: Job) -> Iterator[str]:
