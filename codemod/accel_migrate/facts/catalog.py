@@ -72,7 +72,7 @@ MODEL_AVERAGES = {"torch.optim.swa_utils.AveragedModel"}
 BATCH_WRAPPERS = {"enumerate", "zip", "iter", "reversed", "itertools.chain", "itertools.cycle", "itertools.islice", *PROGRESS_BARS}
 
 METRIC_SCHEDULERS = {"torch.optim.lr_scheduler.ReduceLROnPlateau"}
-MODEL_FACTORY_PREFIXES = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "torchvision.ops.")
+MODEL_FACTORY_PREFIXES = ("torchvision.models.", "timm.create_model", "timm.models.", "timm.layers.", "segmentation_models_pytorch.", "torchvision.ops.")
 MODEL_BASES = {
     "torch.nn.Module",
     "torch.nn.modules.Module",
@@ -203,7 +203,7 @@ def role_of(name: str) -> Role | None:
 
 def _role_by_pattern(name: str) -> Role | None:
     package, _, last = name.rpartition(".")
-    if package.startswith("torch.nn") and last.endswith("Loss"):
+    if (package.startswith("torch.nn") and last.endswith("Loss")) or (package.startswith("timm.loss") and last[:1].isupper()):
         return Role.CRITERION
     if package in {"torch.nn", "torch.nn.modules", "torch_geometric.nn"} and last[:1].isupper() and last != "Parameter":
         return Role.MODEL
@@ -219,7 +219,9 @@ def _role_by_pattern(name: str) -> Role | None:
         return Role.OPTIMIZER if package == "torch.optim" else Role.SCHEDULER
     if package == "torch.optim.swa_utils":
         return None
-    if last[:1].isupper() and (package.startswith(("torch.optim", "torch_optimizer", "bitsandbytes.optim", "apex.optimizers")) or name == "transformers.AdamW"):
+    if package.startswith("timm.optim") and last.startswith("create_optimizer"):
+        return Role.OPTIMIZER
+    if last[:1].isupper() and (package.startswith(("torch.optim", "timm.optim", "torch_optimizer", "bitsandbytes.optim", "apex.optimizers")) or name == "transformers.AdamW"):
         return Role.OPTIMIZER
     if name.startswith(MODEL_FACTORY_PREFIXES) or (package.startswith("transformers") and last in {"from_pretrained", "from_config"} and "Model" in package):
         return Role.MODEL

@@ -71,8 +71,8 @@ def _handed_over(machine: Machine) -> Iterator[ast.expr]:
 
 
 def makes_whole(machine: Machine, node: ast.expr) -> bool:
-    """Whether `node` is a whole batch that is made of nothing whole, nor by a model."""
-    if not machine.evaluator.is_whole_batch(machine.facts.of(node)) or any(n in machine.facts.forwards for n in ast.walk(node)):
+    """Whether `node` is a whole batch that is made of nothing whole, nor by a model; another name for one makes none."""
+    if isinstance(node, ast.Name) or not machine.evaluator.is_whole_batch(machine.facts.of(node)) or any(n in machine.facts.forwards for n in ast.walk(node)):
         return False
     return not any(is_whole(machine, n) for n in ast.walk(node) if n is not node and _is_path(n))
 

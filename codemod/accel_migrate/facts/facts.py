@@ -164,6 +164,8 @@ class Facts:
     """Functions that some path of the program reaches from a module body."""
     copied_models: set[ast.AST] = field(default_factory=set)
     """Sites of models of which the script makes copies."""
+    wrapped: set[ast.AST] = field(default_factory=set)
+    """Sites of models that the script puts into DistributedDataParallel."""
     called_back: set[ast.AST] = field(default_factory=set)
     """Functions handed to a library as values: their callers are not all known."""
     drawn: set[object] = field(default_factory=set)
@@ -276,6 +278,8 @@ class Facts:
         """Sites of models whose parameters, or those of a part, went into an optimizer."""
         seen: set[ast.AST] = set()
         pending = [site for sites in self.optimized.values() for site in sites]
+        if not all(self.optimized.values()):
+            pending += self.wrapped  # what is synchronised by hand is trained by an optimizer whose parameters are out of sight
         while pending:
             site = pending.pop()
             if site not in seen:

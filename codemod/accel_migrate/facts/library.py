@@ -52,6 +52,8 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
         if drawn is not None:
             return drawn
         if name in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL | catalog.IDENTITIES:
+            if name in catalog.DISTRIBUTED_DATA_PARALLEL:
+                self.facts.wrapped |= {v.site for v in args.get(0, "module") if self.facts.role(v) is Role.MODEL}  # type: ignore[union-attr]
             return args.get(0, "module")
         if name in catalog.DEEP_COPIES:
             return frozenset(self.copied(value, node) for value in args.get(0, "x"))
@@ -145,7 +147,10 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
                 pending.extend(self.evaluator._all_elements(value))
             elif isinstance(value, Made) and value.detail.startswith("iter:"):
                 pending.extend(self.machine.read_heap(value, "yields"))
-        self.facts.optimized.setdefault(optimizer.site, set())
+            elif isinstance(value, Made) and value.role is Role.OBJECT and isinstance(value.site, ast.Call):
+                given = (v for a in (*value.site.args, *(k.value for k in value.site.keywords)) for v in self.facts.of(a))
+                self.facts.optimized[optimizer.site] |= {v.site for v in given if self.facts.role(v) is Role.MODEL}  # type: ignore[union-attr]
+        self.facts.optimized[optimizer.site] |= {v.site for values in args.all() for v in values if self.facts.role(v) is Role.MODEL}  # type: ignore[union-attr]
 
     def wrap_iterable(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         role = Role.PROGRESS if name in catalog.PROGRESS_BARS else Role.OBJECT

@@ -90,7 +90,11 @@ def _is_alias(context: Context, variable: Variable, chosen: list[Variable]) -> b
         return False
     value = getattr(variable.bindings[0].statement, "value", None)
     target = getattr(variable.bindings[0].statement, "targets", [None])[0]
-    if value is None or isinstance(target, ast.Tuple):
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        value = next((v for t, v in zip(target.elts, value.elts, strict=True) if ast.unparse(t) == variable.text), None)
+    elif isinstance(target, ast.Tuple):
+        return False
+    if value is None:
         return False
     names = {ast.unparse(n) for n in ast.walk(value) if isinstance(n, ast.Name | ast.Attribute)}
     return any(other.text in names for other in others)
