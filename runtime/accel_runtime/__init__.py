@@ -23,6 +23,7 @@ _HOME = {
     "GradientAccumulationPlugin": "kwargs",
     "GradientState": "state",
     "InitProcessGroupKwargs": "kwargs",
+    "ParallelismConfig": "parallelism",
     "PartialState": "state",
     "ProfileKwargs": "kwargs",
     "ProjectConfiguration": "kwargs",

@@ -21,6 +21,7 @@ from .kwargs import (
     ProjectConfiguration,
 )
 from .live import set_live
+from .parallelism import ParallelismConfig, default_parallelism
 from .plugins import FullyShardedDataParallelPlugin, default_fsdp_plugin
 from .precision import Precision
 from .rng import share_streams
@@ -43,6 +44,7 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
         cpu: train on the CPU even where there is an accelerator.
         dataloader_config: how loaders are shared out; its `split_batches` counts too.
         fsdp_plugin: shard models over the processes.
+        parallelism_config: how many processes share weights, layers and batches.
         log_with: trackers, by name or as objects.
         project_dir: folder for logs and checkpoints.
         project_config: the same, in detail.
@@ -65,6 +67,7 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
         dataloader_config: DataLoaderConfiguration | None = None,
         *,
         fsdp_plugin: FullyShardedDataParallelPlugin | None = None,
+        parallelism_config: ParallelismConfig | None = None,
         log_with: Any = None,
         project_dir: str | os.PathLike[str] | None = None,
         project_config: ProjectConfiguration | None = None,
@@ -89,28 +92,31 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
         self.kwargs_handlers = handlers
         init = handlers.get(InitProcessGroupKwargs)
         self.state = AcceleratorState(mixed_precision, cpu, _from_accelerator=True, **(init.to_kwargs() if init else {}))
-        self.world = self.state.world
         self.gradient_state = GradientState(plugin_for(gradient_accumulation_plugin, gradient_accumulation_steps))
-        self.tracker = Tracker(functools.partial(collectives.any_process, self.world))
-        self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
         self.precision = Precision(
             self.state.mixed_precision,
-            self.world.device.type,
+            self.state.device.type,
             _options(handlers, GradScalerKwargs),
             _options(handlers, AutocastKwargs),
-            announce=self.world.is_main,
+            announce=self.state.is_main_process,
         )
-        self.state.choose(fsdp_plugin or default_fsdp_plugin())
-        self.strategy = create(self.world, self._settings())
+        self.parallelism_config = parallelism_config or default_parallelism()
+        self.state.fsdp_plugin = fsdp_plugin or default_fsdp_plugin()
+        self.strategy = create(self.state.world, self._settings())
+        self.state.distributed_type = DistributedType(self.strategy.name or self.state.distributed_type)
+        self.world = self.state.world
+        self.data_world = self.strategy.data_world
         if self.precision.scaling is not None:
             self.strategy.adapt_scaler(self.precision.scaling)
+        self.tracker = Tracker(functools.partial(collectives.any_process, self.data_world))
+        self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
         self._models = []
         self._optimizers = {}
         self._schedulers = []
         self._dataloaders = []
         self._triggered = False
         self._begin_checkpointing()
-        if self.exact and self.world.size > 1:
+        if self.exact and self.num_processes > 1:
             share_streams(self.world)  # a script without a seed draws the same from here on
         set_live(self)
 
@@ -118,6 +124,7 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
         return Settings(
             gradients=self.kwargs_handlers.get(DistributedDataParallelKwargs) or DistributedDataParallelKwargs(),
             fsdp=self.state.fsdp_plugin,
+            parallelism=self.parallelism_config,
             low_precision=None if self.exact else self.precision.dtype,
         )
 

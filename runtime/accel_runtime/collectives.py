@@ -25,7 +25,7 @@ _DTYPES = sorted((t for t in vars(torch).values() if isinstance(t, torch.dtype))
 _DTYPE_CODE = {dtype: code for code, dtype in enumerate(dict.fromkeys(_DTYPES))}
 _CODE_DTYPE = {code: dtype for dtype, code in _DTYPE_CODE.items()}
 
-all_gather_into: Callable[[torch.Tensor, torch.Tensor], Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+all_gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 class DistributedOperationException(ValueError):
@@ -85,7 +85,7 @@ def all_reduce(world: World, tensor: torch.Tensor, op: Any = None) -> torch.Tens
     if world.size == 1:
         return tensor.detach()
     wire = tensor.detach().to(world.wire(tensor.device), copy=True)
-    dist.all_reduce(wire, op=op or dist.ReduceOp.SUM)
+    dist.all_reduce(wire, op=op or dist.ReduceOp.SUM, group=world.group)
     return wire.to(tensor.device)
 
 
@@ -101,7 +101,7 @@ def broadcast(world: World, data: Any, from_process: int = 0) -> Any:
     _agree(world, "broadcast", tensors, data)
     wire = world.wire(tensors[0].device)
     packed = _pack(tensors, wire)
-    dist.broadcast(packed, src=from_process)
+    dist.broadcast(packed, group_src=from_process, group=world.group)
     if world.rank != from_process:
         with torch.no_grad():
             for tensor, value in zip(tensors, _unpack(packed, _describe(tensors)), strict=True):
@@ -112,7 +112,7 @@ def broadcast(world: World, data: Any, from_process: int = 0) -> Any:
 def broadcast_object_list(world: World, objects: list[Any], from_process: int = 0) -> list[Any]:
     """Overwrite the entries of the list `objects` (anything that pickles) with those of `from_process`; return it."""
     if world.size > 1:
-        dist.broadcast_object_list(objects, src=from_process, device=world.wire())
+        dist.broadcast_object_list(objects, group_src=from_process, group=world.group, device=world.wire())
     return objects
 
 
@@ -129,11 +129,11 @@ def scatter_object(world: World, objects: list[Any] | None, from_process: int = 
     messages = [torch.frombuffer(fast_pickle.dumps(each), dtype=torch.uint8) for each in objects or ()]
     if objects is not None:
         sizes.copy_(torch.tensor([len(message) for message in messages]))
-    dist.broadcast(sizes, src=from_process)
+    dist.broadcast(sizes, group_src=from_process, group=world.group)
     lengths = sizes.tolist()
     received = torch.empty(max(lengths), dtype=torch.uint8, device=device)
     parts = [functional.pad(message, (0, len(received) - len(message))).to(device) for message in messages]
-    dist.scatter(received, parts or None, src=from_process)
+    dist.scatter(received, parts or None, group_src=from_process, group=world.group)
     return fast_pickle.loads(received[: lengths[world.rank]].cpu())
 
 
@@ -142,7 +142,7 @@ def all_gather_object(world: World, value: Any) -> list[Any]:
     if world.size == 1:
         return [value]
     values: list[Any] = [None] * world.size
-    dist.all_gather_object(values, value)
+    dist.all_gather_object(values, value, group=world.group)
     return values
 
 
@@ -188,7 +188,7 @@ def pad_across_processes(world: World, data: Any, dim: int = 0, pad_index: float
 def barrier(world: World) -> None:
     """Wait until every process has come here."""
     if world.size > 1:
-        dist.barrier(device_ids=[world.device.index] if world.device.type == "cuda" else None)
+        dist.barrier(world.group, device_ids=[world.device.index] if world.device.type == "cuda" else None)
 
 
 def _gather(world: World, data: Any, ragged: bool, spans: list[tuple[int, int]] | None = None) -> Any:
@@ -206,7 +206,7 @@ def _gather(world: World, data: Any, ragged: bool, spans: list[tuple[int, int]] 
     widths = [_width(description) for description in found]
     packed = _pack(tensors, world.wire(tensors[0].device), max(widths))
     received = packed.new_empty(world.size * packed.numel())
-    all_gather_into(received, packed)
+    all_gather_into(received, packed, group=world.group)
     gathered = iter(_joined(received.view(world.size, -1), found, tensors))
     return map_tensors(lambda _: next(gathered), data)
 
@@ -265,7 +265,7 @@ def _exchange(world: World, call: str, tensors: list[torch.Tensor], data: Any) -
 def _all_gather_numbers(world: World, numbers: list[int], width: int, device: torch.device) -> list[list[int]]:
     mine = torch.tensor(numbers + [0] * (width - len(numbers)), dtype=torch.int64, device=device)
     everyone = mine.new_empty(world.size * width)
-    all_gather_into(everyone, mine)
+    all_gather_into(everyone, mine, group=world.group)
     return everyone.view(world.size, width).tolist()
 
 

@@ -19,22 +19,22 @@ class Combining(ProcessControl):
 
     def global_mean(self, value: Any, weight: Any = None) -> Any:
         """The mean over the global batch of `value`, a mean over this process's rows; detached. One scalar reduction."""
-        return global_values.global_mean(self.world, self.tracker, value, weight)
+        return global_values.global_mean(self.data_world, self.tracker, value, weight)
 
     def global_sum(self, value: Any) -> Any:
         """The sum over the global batch of `value`, a sum over this process's rows; detached."""
-        return global_values.global_sum(self.world, self.tracker, value)
+        return global_values.global_sum(self.data_world, self.tracker, value)
 
     def global_len(self, value: Any) -> int:
         """The rows of which `value` (or a number of samples) is this process's part.
 
         Needs no communication for the batch's own tensors and lists and for numbers; for others all processes have to ask.
         """
-        return global_values.global_len(self.world, self.tracker, value)
+        return global_values.global_len(self.data_world, self.tracker, value)
 
     def draw(self, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """`factory(*args, **kwargs)` for the global batch, and of it this process's rows; see `accel_runtime.draw`."""
-        return draw_rows(self.world, self.tracker, factory, *args, **kwargs)
+        return draw_rows(self.data_world, self.tracker, factory, *args, **kwargs)
 
     def shard_batch(self, batch: Any, dim: int = 0) -> Any:
         """This process's rows of a batch that the script makes by itself, without a loader.
@@ -53,11 +53,11 @@ class Combining(ProcessControl):
         """
         from .data.by_hand import shard_batch, shard_state
 
-        return shard_state(self.world, batch, dim) if dim else shard_batch(self.world, self.tracker, batch)
+        return shard_state(self.data_world, batch, dim) if dim else shard_batch(self.data_world, self.tracker, batch)
 
     def gather(self, tensor: Any) -> Any:
         """All processes' tensors, concatenated along dimension 0."""
-        return collectives.gather(self.world, tensor)
+        return collectives.gather(self.data_world, tensor)
 
     def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False, in_blocks: bool = False) -> Any:
         """The results for the global batch: its rows in the original order, each once.
@@ -91,11 +91,11 @@ class Combining(ProcessControl):
 
     def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
         """Sum or mean over processes."""
-        return collectives.reduce(self.world, tensor, reduction, scale)
+        return collectives.reduce(self.data_world, tensor, reduction, scale)
 
     def pad_across_processes(self, tensor: Any, dim: int = 0, pad_index: float = 0, pad_first: bool = False) -> Any:
         """Pad tensors to the longest of all processes along `dim`."""
-        return collectives.pad_across_processes(self.world, tensor, dim, pad_index, pad_first)
+        return collectives.pad_across_processes(self.data_world, tensor, dim, pad_index, pad_first)
 
     def set_trigger(self) -> None:
         """Raise this process's flag; `check_trigger` on all processes then answers True, once."""

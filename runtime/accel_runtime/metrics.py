@@ -21,8 +21,8 @@ def gather_for_metrics(accelerator: Accelerator, data: Any, use_gather_object: b
     if objects and not use_gather_object and isinstance(data, (tuple, dict)):
         return _each(accelerator, data)
     if accelerator.exact:
-        return global_values.gather_batch(accelerator.world, accelerator.tracker, data, objects)
-    gathered = collectives.gather_object(accelerator.world, data) if objects else collectives.gather(accelerator.world, data)
+        return global_values.gather_batch(accelerator.data_world, accelerator.tracker, data, objects)
+    gathered = collectives.gather_object(accelerator.data_world, data) if objects else collectives.gather(accelerator.data_world, data)
     return _without_repetitions(accelerator, gathered, objects)
 
 
@@ -42,6 +42,6 @@ def _each(accelerator: Accelerator, data: Any) -> Any:
 def _without_repetitions(accelerator: Accelerator, gathered: Any, objects: bool) -> Any:
     """A batch may repeat samples, so that all processes have as many: the last one, and the last of each worker of a stream."""
     real = accelerator.gradient_state.remainder
-    if accelerator.num_processes == 1 or real <= 0:
+    if accelerator.data_world.size == 1 or real <= 0:
         return gathered
     return gathered[:real] if objects else map_tensors(lambda t: t[:real] if t.ndim else t, gathered)

@@ -19,6 +19,7 @@ from .optimizer import OptimizerHooks, install, move_state
 from .precision import Precision
 from .process import ProcessControl
 from .strategies import Strategy
+from .world import World
 
 
 class Preparing(ProcessControl):
@@ -33,6 +34,8 @@ class Preparing(ProcessControl):
     strategy: Strategy
     sync_batchnorm: bool
     tracker: Tracker
+    data_world: World
+    """The processes among which batches are shared out: all, unless several compute one model together."""
     _dataloaders: list[Any]
     _models: list[nn.Module]
     _optimizers: dict[int, tuple[Optimizer, OptimizerHooks | None]]
@@ -64,8 +67,8 @@ class Preparing(ProcessControl):
             self.strategy.place(model, self.device)
         if not evaluation_mode:
             self.strategy.prepare_model(model)
-            if self.exact and self.sync_batchnorm and self.num_processes > 1:
-                batchnorm.synchronize(model, self.world, self.tracker)
+            if self.exact and self.sync_batchnorm and self.data_world.size > 1:
+                batchnorm.synchronize(model, self.data_world, self.tracker)
             else:
                 batchnorm.leave_alone()
         if not self.exact:
@@ -97,12 +100,12 @@ class Preparing(ProcessControl):
             return data_loader
         place = self.device_placement if device_placement is None else device_placement
         config = self.dataloader_config
-        if self.exact or self.num_processes == 1:
+        if self.exact or self.data_world.size == 1:
             if config.use_seedable_sampler and isinstance(data_loader, DataLoader):
-                seed_sampler(self.world, data_loader, config.data_seed)
+                seed_sampler(self.data_world, data_loader, config.data_seed)
             prepared: Any = PreparedLoader(
                 data_loader,
-                self.world,
+                self.data_world,
                 self.tracker,
                 place=place,
                 non_blocking=config.non_blocking,
@@ -114,7 +117,7 @@ class Preparing(ProcessControl):
             from .data.per_process import prepare_per_process
 
             prepared = prepare_per_process(
-                self.world, data_loader, config, place, slice_fn_for_dispatch, self.tracker, self._share_buffers
+                self.data_world, data_loader, config, place, slice_fn_for_dispatch, self.tracker, self._share_buffers
             )
         self._dataloaders.append(prepared)
         return prepared
@@ -124,7 +127,7 @@ class Preparing(ProcessControl):
         settings = self.kwargs_handlers.get(DistributedDataParallelKwargs)
         if settings is None or settings.broadcast_buffers:
             for model in self._models:
-                collectives.broadcast(self.world, list(model.buffers()))
+                collectives.broadcast(self.data_world, list(model.buffers()))
 
     def _prepare_one(self, item: Any, place: bool) -> Any:
         if isinstance(item, nn.Module):
@@ -140,7 +143,7 @@ class Preparing(ProcessControl):
     @property
     def _steps_differ(self) -> bool:
         """Whether `step` must do more than the plain one."""
-        return self.num_processes > 1 or self.accumulation.steps > 1 or self.precision.scaling is not None
+        return self.data_world.size > 1 or self.accumulation.steps > 1 or self.precision.scaling is not None
 
     def free_memory(self, *objects: Any) -> list[Any]:
         """Forget everything prepared; returns as many None as objects were given."""

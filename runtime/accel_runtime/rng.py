@@ -52,6 +52,7 @@ def set_seed(seed: int, device_specific: bool = False, deterministic: bool = Fal
 
 def share_streams(world: World, generators: Sequence[torch.Generator] = ()) -> None:
     """Give every process the main process's Python, NumPy and torch CPU states, and those of `generators`."""
+    world = world.together
     states: list[Any] = [take_states(generators) if world.rank == 0 else None]
     broadcast_object_list(world, states, 0)
     if world.rank != 0:

@@ -64,9 +64,9 @@ def _tick(accelerator: Accelerator, scheduler: Any, plain: Any, args: Any, kwarg
 
 
 def _metric_step(accelerator: Accelerator, plain: Any, metrics: Any, *args: Any, **kwargs: Any) -> Any:
-    if accelerator.num_processes > 1:
+    if accelerator.data_world.size > 1:
         value = torch.as_tensor(metrics).detach().cpu().double()
-        metrics = float(all_reduce(accelerator.world, value)) / accelerator.num_processes
+        metrics = float(all_reduce(accelerator.data_world, value)) / accelerator.data_world.size
     return plain(metrics, *args, **kwargs)
 
 
@@ -79,7 +79,7 @@ def _per_process_step(accelerator: Accelerator, scheduler: Any, plain: Any, args
         return None
     if accelerator.optimizer_step_was_skipped:
         return None
-    for _ in range(accelerator.num_processes):
+    for _ in range(accelerator.data_world.size):
         # OneCycleLR and kin refuse to go beyond their last step.
         if getattr(scheduler, "total_steps", None) is None or scheduler._step_count <= scheduler.total_steps:
             plain(*args, **kwargs)

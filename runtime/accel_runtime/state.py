@@ -12,7 +12,6 @@ from typing import Any
 
 from . import world as worlds
 from .kwargs import GradientAccumulationPlugin, InitProcessGroupKwargs, check_precision, default_precision
-from .plugins import FullyShardedDataParallelPlugin
 from .process import ProcessControl
 from .world import World
 
@@ -133,12 +132,6 @@ class AcceleratorState(_Shared, ProcessControl):
         self._mixed_precision = default_precision() if mixed_precision is None else check_precision(mixed_precision)
         self.world, self.distributed_type, self.backend = partial.world, partial.distributed_type, partial.backend
         self.fsdp_plugin = self.deepspeed_plugin = self.megatron_lm_plugin = self.dynamo_plugin = None
-
-    def choose(self, fsdp_plugin: FullyShardedDataParallelPlugin | None) -> None:
-        """Note how models are spread over the processes."""
-        self.fsdp_plugin = fsdp_plugin
-        plain = DistributedType.of(self.world)
-        self.distributed_type = DistributedType.FSDP if fsdp_plugin is not None and self.world.size > 1 else plain
 
     @property
     def mixed_precision(self) -> str:

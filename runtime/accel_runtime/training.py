@@ -41,7 +41,7 @@ class Training(Preparing):
                 return self.backward(loss, reduction, weight, **kwargs)
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum'")
-        factor = 1.0 if self.world.size == 1 else self._factor(loss, reduction, weight)
+        factor = 1.0 if self.data_world.size == 1 else self._factor(loss, reduction, weight)
         divisor = self.accumulation.divisor
         if factor != 1.0 or divisor != 1:
             kwargs["gradient"] = _seed(loss, kwargs.get("gradient"), factor, divisor)
@@ -63,10 +63,10 @@ class Training(Preparing):
 
     def _factor(self, loss: torch.Tensor, reduction: str, weight: Any) -> float:
         if reduction == "sum":
-            return 0.0 if self.tracker.borrowed(loss) else float(self.world.size)
+            return 0.0 if self.tracker.borrowed(loss) else float(self.data_world.size)
         if self.gathers_with_grad and weight is None and is_whole(loss, self.tracker.delivered()):
             return 1.0
-        counted = global_values.scale_of(self.world, self.tracker, loss, weight)
+        counted = global_values.scale_of(self.data_world, self.tracker, loss, weight)
         if counted is None:
             return 1.0
         self.tracker.remember_backward(loss, counted)

@@ -30,12 +30,12 @@ def gather_with_grad(accelerator: Accelerator, data: Any, in_blocks: bool = Fals
         return by_blocks(accelerator, data, lambda parts: gather_with_grad(accelerator, parts))
     if any(not tensor.ndim for tensor in leaves(data)):
         raise ValueError("gather_with_grad was given a number: it gathers tensors with one row per sample; see global_mean for means")
-    if accelerator.num_processes == 1:
+    if accelerator.data_world.size == 1:
         return data
     mine = data
     if accelerator.exact and accelerator.tracker.borrows(find_batch_size(data), next(leaves(data), None)):
         mine = map_tensors(no_rows, data)
-    whole, spans = collectives.gather_rows_with_spans(accelerator.world, mine)
+    whole, spans = collectives.gather_rows_with_spans(accelerator.data_world, mine)
     real = 0 if accelerator.exact else accelerator.gradient_state.remainder
     places = iter([(min(start, real), min(stop, real)) for start, stop in spans] if real > 0 else spans)
     owns = iter(leaves(data))
@@ -48,7 +48,7 @@ def by_blocks(accelerator: Accelerator, data: Any, gather: Callable[[Any], Any])
     Raises:
         ValueError: its rows are no multiple of those that this process has of the batch, or the batch is not known.
     """
-    if accelerator.num_processes == 1:
+    if accelerator.data_world.size == 1:
         return data
     return map_tensors(lambda rows: torch.cat(gather(_blocks(accelerator, rows))), data)
 
@@ -87,7 +87,7 @@ class _Whole(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
         mine, running = gradient[ctx.place], ctx.accelerator.backward_scale
         scale = ctx.scale if running is None else running
-        factor = ctx.accelerator.num_processes / scale if scale else 0.0
+        factor = ctx.accelerator.data_world.size / scale if scale else 0.0
         if factor == 0.0 or mine.shape != ctx.own:  # a borrowed row, or samples that repeat others
             return torch.cat([mine * factor, gradient.new_zeros(ctx.own[0] - mine.shape[0], *ctx.own[1:])]), None, None, None, None, None
         return mine * factor, None, None, None, None, None

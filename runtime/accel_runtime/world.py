@@ -40,6 +40,9 @@ class World:
         device: the device which this process computes on.
         backend: the backend that serves `device` ("nccl", "gloo", ...), None on one process.
         wire_types: device types whose tensors the process group moves without a detour.
+        group: the process group of these processes, None for all.
+        whole: all processes, where each batch is shared out to groups of several which compute one model together: then
+            these are one process of each group, in the order of the groups. None: these are all.
     """
 
     rank: int = 0
@@ -49,6 +52,13 @@ class World:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     backend: str | None = None
     wire_types: frozenset[str] = frozenset({"cpu"})
+    group: Any = None
+    whole: World | None = None
+
+    @property
+    def together(self) -> World:
+        """All processes, where these are only the ones that share out batches."""
+        return self.whole or self
 
     @property
     def is_main(self) -> bool:

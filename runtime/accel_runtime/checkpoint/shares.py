@@ -84,6 +84,8 @@ def _own_block(name: str, tensor: Any) -> list[Piece]:
 
     mesh, placements = tensor.device_mesh, tensor.placements
     coordinate = mesh.get_coordinate()
+    if 0 not in mesh.mesh:  # one of several groups that hold the same, each on a mesh of its own
+        return []
     if coordinate is None or any(at and isinstance(p, Replicate) for at, p in zip(coordinate, placements, strict=True)):
         return []
     _, offset = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)

@@ -14,6 +14,8 @@ _SOURCE = "shard_batch"
 
 def shard_batch(world: World, tracker: Tracker, batch: Any) -> Any:
     """This process's rows of process 0's `batch`; see `Accelerator.shard_batch`."""
+    if world.whole is not None:
+        batch = _of_the_main_process(world.whole, batch)
     if world.size == 1:
         return batch
     total, part = _on_the_host(world, batch) if all(t.device.type == "cpu" for t in leaves(batch)) else _on_the_device(world, batch)
@@ -31,6 +33,13 @@ def shard_state(world: World, state: Any, dim: int) -> Any:
         raise ValueError(f"shard_batch(..., dim={dim}) got {type(state).__name__} with {sorted(sizes) or 'no'} samples: its tensors must have as many samples in that dimension")
     share = Share.of(sizes.pop(), world.size, world.rank)
     return map_tensors(lambda tensor: tensor.narrow(dim, share.start, share.stop - share.start).contiguous() if tensor.ndim > dim else tensor, state)
+
+
+def _of_the_main_process(world: World, batch: Any) -> Any:
+    """Where processes compute together, each picked a batch by itself: all take the main process's."""
+    if all(t.device.type == "cpu" for t in leaves(batch)):
+        return collectives.broadcast_object_list(world, [batch])[0]
+    return collectives.broadcast(world, batch)
 
 
 def _on_the_host(world: World, batch: Any) -> tuple[int, Any]:

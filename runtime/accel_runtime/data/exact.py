@@ -281,7 +281,7 @@ def share_streams_of(loader: DataLoader[Any], world: World) -> list[torch.Genera
     owners = (loader, loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None))
     found = (getattr(owner, "generator", None) for owner in owners)
     generators = list({id(g): g for g in found if isinstance(g, torch.Generator)}.values())
-    if world.size > 1:
+    if world.together.size > 1:
         share_streams(world, generators)
     return generators
 
@@ -293,7 +293,7 @@ def _in_step(items: Iterable[Any], world: World, generators: Iterable[torch.Gene
     for count in itertools.count():
         if draws:
             share_streams(world, list(generators))
-        before = read_main_streams() if count and not draws and world.size > 1 else None
+        before = read_main_streams() if count and not draws and world.together.size > 1 else None
         try:
             item = next(iterator)
         except StopIteration:

@@ -38,12 +38,12 @@ class Order:
     def begin(self, epoch: int) -> None:
         """Make the streams equal, at the beginning of a pass."""
         self.begin_alone(epoch)
-        if self.world.size == 1:
+        if self.world.together.size == 1:
             return
         if self.global_streams:
             share_streams(self.world, self.given)
         elif self.given:
-            states = broadcast_object_list(self.world, [[g.get_state() for g in self.given]])
+            states = broadcast_object_list(self.world.together, [[g.get_state() for g in self.given]])
             for generator, state in zip(self.given, states[0], strict=True):
                 generator.set_state(state)
 
@@ -88,7 +88,7 @@ def seed_sampler(world: World, loader: DataLoader[Any], data_seed: int | None) -
 def shared_seed(world: World) -> int:
     """A seed that is drawn on every process from its default stream; all receive the main process's."""
     seed = int(torch.empty((), dtype=torch.int64).random_().item())
-    return broadcast_object_list(world, [seed])[0] % 2**62
+    return broadcast_object_list(world.together, [seed])[0] % 2**62
 
 
 def _is_known(part: Any) -> bool:

@@ -56,7 +56,7 @@ class PreparedLoader(LoaderFace):
         self.again: Position | None = None
         self.root = self
         self._began: tuple[Any, bool] | None = None
-        self._cutter = cutter(original, world, collate, skip, dispatch) if world.size > 1 or skip else None
+        self._cutter = cutter(original, world, collate, skip, dispatch) if world.together.size > 1 or skip else None
 
     def skipping(self, batches: int) -> PreparedLoader:
         """A loader over the same data which leaves out `batches` more batches at the beginning of each pass.

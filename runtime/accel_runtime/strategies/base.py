@@ -16,10 +16,18 @@ from .settings import Settings
 
 
 class Strategy:
-    """One process: models and optimizers are used as they are."""
+    """One process: models and optimizers are used as they are.
+
+    Attributes:
+        name: what Accelerate calls it, one of `DistributedType`; "" for plain data parallelism.
+    """
+
+    name = ""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self.world = world
+        self.data_world = world
+        """The processes among which batches are shared out."""
         self.settings = settings
 
     @classmethod

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..plugins import FullyShardedDataParallelPlugin
 from ..world import World
-from . import placing, sharded, states, units
+from . import placing, policies, sharded, states, units
 from .ddp import DataParallel, _broadcast, _sparse_parameters
-from .mesh import data_mesh
+from .mesh import arrange, data_part, data_world
 from .replaced import Replaced
 from .settings import Settings
 from .sharded_model import ShardedModel, forget_local_gradients
@@ -30,20 +31,31 @@ class FullySharded(DataParallel):
     their gradients averaged, as in data parallel training.
     """
 
+    name = "FSDP"
+
     def __init__(self, world: World, settings: Settings) -> None:
         super().__init__(world, settings)
-        assert settings.fsdp is not None
-        self.plugin = settings.fsdp
-        self.mesh = data_mesh(world, *self._sizes())
+        self.plugin = settings.fsdp or self._default_plugin()
+        self.whole_mesh = arrange(world, *self._sizes())
+        self.mesh = data_part(self.whole_mesh)
+        self.data_world = data_world(world, self.whole_mesh) if "tp" in self.whole_mesh.mesh_dim_names else world
         self.models: list[ShardedModel] = []
         self.replaced = Replaced()
 
     @classmethod
     def suits(cls, world: World, settings: Settings) -> bool:
-        return world.size > 1 and settings.fsdp is not None
+        by_sizes = settings.parallelism is not None and settings.parallelism.dp_shard_enabled
+        return world.size > 1 and (settings.fsdp is not None or by_sizes)
 
-    def _sizes(self) -> tuple[int, int]:
-        """Copies of the weights, and processes that share one."""
+    def _default_plugin(self) -> FullyShardedDataParallelPlugin:
+        return FullyShardedDataParallelPlugin()
+
+    def _sizes(self) -> tuple[int, ...]:
+        """Copies of the weights, processes that share one, and processes that compute each layer together."""
+        sizes = self.settings.parallelism
+        if sizes is not None and sizes.total_size > 1:
+            sizes.check(self.world.size)
+            return sizes.dp_replicate_size, sizes.dp_shard_size, sizes.tp_size  # type: ignore[return-value]
         if self.plugin.sharding_strategy == "NO_SHARD":
             return self.world.size, 1
         if self.plugin.hybrid:
@@ -55,12 +67,15 @@ class FullySharded(DataParallel):
         return model
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
-        _refuse_sharded_weights(model)
+        self.refuse_sharded_weights(model)
+        return self._shard_model(model)
+
+    def _shard_model(self, model: nn.Module) -> nn.Module:
         _give_forward(model)
         parts = units.choose(model, self.plugin)
         apart = self._apart(model)
         if self.plugin.activation_checkpointing:
-            _checkpoint_activations(parts or units.repeated_blocks(model))
+            self.checkpoint_activations(model)
         done: list[nn.Module] = []
         for unit in [*parts, model]:
             self._bring(unit, done, apart)
@@ -69,6 +84,28 @@ class FullySharded(DataParallel):
             done.append(unit)
         self.models.append(ShardedModel(model, done, self.world.device))
         return super().prepare_model(model) if apart else model
+
+    def refuse_sharded_weights(self, model: nn.Module) -> None:
+        """Raise a ValueError if a weight of `model` is sharded already."""
+        shared = next((name for name, p in model.named_parameters() if sharded.is_sharded(p)), None)
+        if shared is not None:
+            raise ValueError(
+                f"{shared} of {type(model).__name__} is a part of another prepared model: sharded weights belong to one model; "
+                "prepare one module that holds both, or share no weights, or train data parallel"
+            )
+
+    def checkpoint_activations(self, model: nn.Module) -> None:
+        """Let blocks compute activations again in the backward; not where that would update running statistics twice."""
+        from torch.distributed._composable import checkpoint
+
+        blocks = units.choose(model, self.plugin) or units.repeated_blocks(model)
+        if not blocks:
+            raise ValueError(
+                "activation_checkpointing finds no blocks that repeat in the model: name their classes by transformer_cls_names_to_wrap"
+            )
+        for block in blocks:
+            if not any(hasattr(part, "running_mean") for part in block.modules()):
+                checkpoint(block)
 
     def _apart(self, model: nn.Module) -> set[nn.Parameter]:
         ignored = units.ignored_parameters(model, self.plugin.ignored_modules)
@@ -88,7 +125,7 @@ class FullySharded(DataParallel):
         for tensor in tensors:
             if tensor.device != device:
                 tensor.data = tensor.to(device)
-        _broadcast([tensor for tensor in tensors if tensor not in apart])
+        _broadcast([tensor for tensor in tensors if tensor not in apart and not sharded.is_sharded(tensor)])
 
     def _shard(self, unit: nn.Module, apart: set[nn.Parameter], is_root: bool) -> None:
         from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
@@ -100,21 +137,7 @@ class FullySharded(DataParallel):
             is_root and self.plugin.reshard_after_forward
         ):  # torch's default for the root: its weights are needed again at once
             options["reshard_after_forward"] = self.plugin.reshard_after_forward
-        fully_shard(unit, mesh=self.mesh, mp_policy=self._precision(), offload_policy=offload, **options)
-
-    def _precision(self) -> Any:
-        from torch.distributed.fsdp import MixedPrecisionPolicy
-
-        chosen = self.plugin.mixed_precision_policy
-        if isinstance(chosen, str):
-            chosen = _policy_named(chosen)
-        if isinstance(chosen, dict):
-            return MixedPrecisionPolicy(**{k: _dtype(v) for k, v in chosen.items() if k != "buffer_dtype"})
-        if chosen is None and self.settings.low_precision is not None:
-            return MixedPrecisionPolicy(
-                param_dtype=self.settings.low_precision, reduce_dtype=torch.float32, output_dtype=torch.float32
-            )
-        return chosen or MixedPrecisionPolicy()
+        fully_shard(unit, mesh=self.mesh, mp_policy=policies.of(self.plugin.mixed_precision_policy, self.settings.low_precision), offload_policy=offload, **options)
 
     def _replicated(self, parameters: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
         return [parameter for parameter in parameters if not sharded.is_sharded(parameter)]
@@ -124,10 +147,14 @@ class FullySharded(DataParallel):
             raise ValueError(
                 "LBFGS looks at all weights as one vector, which no process has when they are sharded: train data parallel, or use another optimizer"
             )
+        return super().prepare_optimizer(self._follow(optimizer))
+
+    def _follow(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """Let `optimizer` hold the sharded weights, and states like them."""
         self.replaced.update(optimizer)
         states.accept_whole_optimizer_states(optimizer)
         self._clear_local_gradients(optimizer)
-        return super().prepare_optimizer(optimizer)
+        return optimizer
 
     def _clear_local_gradients(self, optimizer: torch.optim.Optimizer) -> None:
         """Let `zero_grad` reach what backwards without synchronization have left in the gathered parameters."""
@@ -189,15 +216,6 @@ class FullySharded(DataParallel):
         self.replaced.clear()
 
 
-def _refuse_sharded_weights(model: nn.Module) -> None:
-    shared = next((name for name, p in model.named_parameters() if sharded.is_sharded(p)), None)
-    if shared is not None:
-        raise ValueError(
-            f"{shared} of {type(model).__name__} is a part of another prepared model: sharded weights belong to one model; "
-            "prepare one module that holds both, or share no weights, or train data parallel"
-        )
-
-
 def _give_forward(model: nn.Module) -> None:
     """Containers whose parts are called one by one have no forward, which `fully_shard` insists on."""
     kind = type(model)
@@ -209,38 +227,3 @@ def _give_forward(model: nn.Module) -> None:
 
 def _zero_for_nan(gradient: torch.Tensor) -> torch.Tensor:
     return gradient.masked_fill(gradient.isnan(), 0)
-
-
-def _checkpoint_activations(modules: list[nn.Module]) -> None:
-    """Compute activations again in the backward; not where that would update running statistics twice."""
-    from torch.distributed._composable import checkpoint
-
-    if not modules:
-        raise ValueError(
-            "activation_checkpointing finds no blocks that repeat in the model: name their classes by transformer_cls_names_to_wrap"
-        )
-    for module in modules:
-        if not any(hasattr(part, "running_mean") for part in module.modules()):
-            checkpoint(module)
-
-
-def _policy_named(name: str) -> dict[str, torch.dtype]:
-    dtype = _dtype(name)
-    return {} if dtype is torch.float32 else {"param_dtype": dtype, "reduce_dtype": dtype, "output_dtype": dtype}
-
-
-def _dtype(value: Any) -> Any:
-    names = {
-        "bf16": torch.bfloat16,
-        "bfloat16": torch.bfloat16,
-        "fp16": torch.float16,
-        "float16": torch.float16,
-        "fp32": torch.float32,
-        "float32": torch.float32,
-        "no": torch.float32,
-    }
-    if not isinstance(value, str):
-        return value
-    if value.lower() not in names:
-        raise ValueError(f"mixed_precision_policy is {value!r}: it must be one of 'bf16', 'fp16', 'fp32'")
-    return names[value.lower()]

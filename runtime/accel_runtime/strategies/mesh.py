@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ..world import World
 
 
-def data_mesh(world: World, replicas: int, shards: int) -> Any:
-    """A mesh of all processes: `shards` processes share one copy of the weights, `replicas` such groups have the same.
+def arrange(world: World, replicas: int, shards: int, together: int = 1) -> Any:
+    """A mesh of all processes with the dimensions "dp_replicate", "dp_shard" and "tp"; first and last only above 1.
 
-    With one replica the mesh has one dimension.
+    Args:
+        replicas: copies of the weights.
+        shards: processes, or groups of `together` processes, that share one copy.
+        together: processes that compute each layer together.
 
     Raises:
-        ValueError: `replicas * shards` is not the number of processes.
+        ValueError: the sizes do not multiply to the number of processes.
     """
     from torch.distributed.device_mesh import init_device_mesh
 
-    if replicas * shards != world.size:
+    if replicas * shards * together != world.size:
         raise ValueError(
-            f"{replicas} replicas of weights over {shards} processes each need {replicas * shards} processes, and there are {world.size}: "
-            "let the sizes multiply to the number of processes"
+            f"{replicas} copies of the weights, each over {shards} x {together} processes, need {replicas * shards * together} processes, and "
+            f"there are {world.size}: let the sizes multiply to their number"
         )
-    if replicas == 1:
-        return init_device_mesh(world.device.type, (shards,), mesh_dim_names=("dp_shard",))
-    return init_device_mesh(world.device.type, (replicas, shards), mesh_dim_names=("dp_replicate", "dp_shard"))
+    sizes = {"dp_replicate": replicas, "dp_shard": shards, "tp": together}
+    kept = {name: size for name, size in sizes.items() if size > 1 or name == "dp_shard"}
+    return init_device_mesh(world.device.type, tuple(kept.values()), mesh_dim_names=tuple(kept))
+
+
+def data_part(mesh: Any) -> Any:
+    """The mesh over which batches are shared out and weights sharded."""
+    names = tuple(name for name in mesh.mesh_dim_names if name != "tp")
+    return mesh[names] if len(names) > 1 else mesh[names[0]]
+
+
+def data_world(world: World, mesh: Any) -> World:
+    """The processes among which batches are shared out, seen from this one."""
+    part = data_part(mesh)
+    group = part._flatten("dp").get_group() if part.ndim > 1 else part.get_group()
+    rank = 0
+    for dim in range(part.ndim):
+        rank = rank * part.size(dim) + part.get_local_rank(dim)
+    return dataclasses.replace(world, rank=rank, size=part.size(), group=group, whole=world)

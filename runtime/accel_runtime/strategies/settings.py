@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from ..kwargs import DistributedDataParallelKwargs
+from ..parallelism import ParallelismConfig
 from ..plugins import FullyShardedDataParallelPlugin
 
 
@@ -17,9 +18,11 @@ class Settings:
     Attributes:
         gradients: how gradients are reduced.
         fsdp: how models are sharded; None: not.
+        parallelism: how many processes share what; None: all share out batches.
         low_precision: the type in which whole models compute (mixed precision in per-process mode); None: their own.
     """
 
     gradients: DistributedDataParallelKwargs = field(default_factory=DistributedDataParallelKwargs)
     fsdp: FullyShardedDataParallelPlugin | None = None
+    parallelism: ParallelismConfig | None = None
     low_precision: torch.dtype | None = None

@@ -24,7 +24,13 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 def whole(value: Any) -> Any:
     """`value` as a plain tensor; all processes must ask. What is not spread is returned as it is."""
-    return value.full_tensor() if is_sharded(value) else value
+    if not is_sharded(value):
+        return value
+    from torch.distributed.tensor import Replicate
+
+    for dim in range(value.device_mesh.ndim - 1):  # parts of parts: one dimension of the mesh after the other
+        value = value.redistribute(placements=[Replicate() if d <= dim else p for d, p in enumerate(value.placements)])
+    return value.full_tensor()
 
 
 def like(parameter: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -97,7 +103,7 @@ def _norm_of_kind(gradients: list[torch.Tensor], norm_type: float) -> torch.Tens
     mesh, placements = gradients[0].device_mesh, gradients[0].placements
     norm = norm.to(mesh.device_type)  # parts that are kept on the host
     for dim, placement in enumerate(placements):
-        if placement.is_shard():
+        if not placement.is_replicate():
             norm = _over_group(norm, norm_type, mesh.get_group(dim))
     return norm
 

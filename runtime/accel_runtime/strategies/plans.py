@@ -1,0 +1,160 @@
+"""How the layers of a model are split over processes: by a plan of names, or by the usual names of attention and MLP layers.
+
+A layer split by columns computes a part of its outputs, one split by rows takes such a part and adds up over the processes.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ..nested import leaves
+
+_USUAL: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("q_proj", "k_proj", "v_proj"), ("o_proj", "out_proj")),
+    (("wq", "wk", "wv"), ("wo",)),
+    (("gate_proj", "up_proj"), ("down_proj",)),
+    (("up_proj",), ("down_proj",)),
+    (("fc1",), ("fc2",)),
+    (("c_fc",), ("c_proj",)),
+    (("w1", "w3"), ("w2",)),
+    (("w1",), ("w2",)),
+    (("wi",), ("wo",)),
+    (("linear1",), ("linear2",)),
+    (("lin1",), ("lin2",)),
+)
+"""Layers beside each other in a module: those split by columns, and the one split by rows that follows."""
+STYLES = (
+    "colwise",
+    "rowwise",
+    "colwise_rep",
+    "colwise_gather_output",
+    "rowwise_rep",
+    "rowwise_split_input",
+    "embedding_rowwise",
+    "replicate",
+    "replicated",
+)
+
+
+def choose(model: nn.Module, mesh: Any, plan: dict[str, str] | None) -> dict[str, str]:
+    """Module name -> style, for each layer of `model` that is to be split.
+
+    Raises:
+        ValueError: an unknown style, a name that no layer has, nothing to split.
+    """
+    own = getattr(model, "_tp_plan", None)
+    chosen = _by_pattern(model, plan or own, strict=bool(plan)) if plan or own else dict(_found(model, mesh))
+    chosen = {name: style for name, style in chosen.items() if not style.startswith("replicate")}
+    if not chosen:
+        raise ValueError(
+            f"tensor parallelism finds no layers of {type(model).__name__} to split: name them, "
+            "ParallelismConfig(tp_plan={'layers.*.attention.q_proj': 'colwise', ...})"
+        )
+    return chosen
+
+
+def apply(model: nn.Module, mesh: Any, chosen: dict[str, str]) -> None:
+    """Split the layers in place."""
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    for name, style in chosen.items():
+        _check_divides(name, model.get_submodule(name), style, mesh.size())
+    parallelize_module(model, mesh, {name: _style(style) for name, style in chosen.items()})
+
+
+def _by_pattern(model: nn.Module, plan: dict[str, str], strict: bool) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    shared = _shared(model)
+    for pattern, style in plan.items():
+        if style not in STYLES:
+            raise ValueError(f"tp_plan: {pattern!r} is {style!r}: it must be one of {', '.join(map(repr, STYLES))}")
+        expression = re.compile(re.escape(pattern).replace(r"\*", "[^.]+"))
+        matches = [name for name, module in model.named_modules() if expression.fullmatch(name)]
+        if strict and not matches:
+            raise ValueError(f"tp_plan: no layer of {type(model).__name__} is named {pattern!r}")
+        chosen |= {
+            name: style for name in matches if not shared & {id(p) for p in model.get_submodule(name).parameters()}
+        }
+    return chosen
+
+
+def _found(model: nn.Module, mesh: Any) -> Iterator[tuple[str, str]]:
+    """Layers with the usual names, if their module computes the same when they are split."""
+    shared = _shared(model)
+    for prefix, owner in model.named_modules():
+        taken: set[str] = set()
+        for columns, rows in _USUAL:
+            row = next((name for name in rows if name in owner._modules), None)
+            names = {*columns, row} if row else set()
+            if not names or names & taken or not all(_splittable(owner._modules.get(name), shared) for name in names):
+                continue
+            styles = {name: "rowwise" if name == row else "colwise" for name in (*columns, row)}
+            if _computes_the_same(owner, styles, mesh):
+                taken |= names
+                yield from ((f"{prefix}.{name}" if prefix else name, style) for name, style in styles.items())
+
+
+def _splittable(module: nn.Module | None, shared: set[int]) -> bool:
+    return type(module) is nn.Linear and not shared & {id(p) for p in module.parameters()}
+
+
+@torch.no_grad()
+def _computes_the_same(owner: nn.Module, styles: dict[str, str], mesh: Any) -> bool:
+    """Try it on a copy: code that counts on all heads or channels being here would compute something else.
+
+    A module that cannot be called with one tensor is not tried, and not split.
+    """
+    first: nn.Linear = owner._modules[next(iter(styles))]  # type: ignore[assignment]
+    sizes = [owner._modules[name].out_features for name, style in styles.items() if style == "colwise"]  # type: ignore[union-attr]
+    if any(size % mesh.size() for size in sizes):
+        return False
+    weight = first.weight
+    x = torch.randn(2, 4, first.in_features, generator=torch.Generator().manual_seed(0)).to(weight.device, weight.dtype)
+    split = copy.deepcopy(owner).eval()
+    fits = torch.zeros(1, device=weight.device)
+    with torch.random.fork_rng(devices=[]):
+        try:
+            expected = list(leaves(copy.deepcopy(split)(x)))
+            apply(split, mesh, styles)
+            got = list(leaves(split(x)))
+            same = all(torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(got, expected, strict=True))
+            fits.fill_(float(same and bool(expected)))
+        except Exception:  # whatever the module cannot do with this input: it stays whole
+            pass
+    dist.all_reduce(fits, dist.ReduceOp.MIN)
+    return bool(fits.item())
+
+
+def _shared(model: nn.Module) -> set[int]:
+    """Weights that several modules hold: splitting one of these would part them."""
+    seen: dict[int, int] = {}
+    for module in model.modules():
+        for parameter in module.parameters(recurse=False):
+            seen[id(parameter)] = seen.get(id(parameter), 0) + 1
+    return {key for key, count in seen.items() if count > 1}
+
+
+def _check_divides(name: str, module: nn.Module, style: str, size: int) -> None:
+    width = getattr(module, "out_features" if style.startswith("colwise") else "in_features", None)
+    if width is not None and width % size:
+        raise ValueError(
+            f"{name} has {width} features and cannot be split ({style}) over tp_size {size}: choose a size that divides them"
+        )
+
+
+def _style(name: str) -> Any:
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+    if name == "colwise":
+        return ColwiseParallel()
+    if name.startswith("colwise"):
+        return ColwiseParallel(output_layouts=Replicate())
+    return RowwiseParallel() if name == "rowwise" else RowwiseParallel(input_layouts=Replicate())
