@@ -106,3 +106,73 @@ Run().save()
 """
     (fault,) = check(program(text), Wanted()).faults
     assert (fault.rule, line_of(fault)) == ("collective-in-rank-guard", 13)
+
+
+def test_two_branches_of_one_condition_prepare_once() -> None:
+    text = """
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model = torch.nn.Linear(2, 2)
+sharded = getattr(accelerator.state, "fsdp_plugin", None) is not None
+if sharded:
+    model = accelerator.prepare(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if sharded:
+    optimizer = accelerator.prepare(optimizer)
+else:
+    model, optimizer = accelerator.prepare(model, optimizer)
+"""
+    assert not check(program(text), Wanted()).faults
+
+
+def test_a_function_that_only_runs_before_prepare_sees_the_bare_model() -> None:
+    text = """
+import torch
+from accelerate import Accelerator
+
+
+def main():
+    accelerator = Accelerator()
+    model = Net()
+
+    def width():
+        return model.width
+
+    print(width())
+    model = accelerator.prepare(model)
+    MORE
+
+
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(2, 2)
+        self.width = 2
+
+
+main()
+"""
+    assert not check(program(text.replace("MORE", "return model")), Wanted()).faults
+    (fault,) = check(program(text.replace("MORE", "return width()")), Wanted()).faults
+    assert (fault.rule, line_of(fault)) == ("non-forward-call-on-prepared-model", 11)
+
+
+def test_an_element_is_taken_from_the_end_of_a_list() -> None:
+    text = """
+import torch
+from accelerate import Accelerator
+
+
+def kind(models):
+    return models[-1].dtype
+
+
+accelerator = Accelerator()
+first, last = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+first = accelerator.prepare(first)
+print(kind([first, last]), kind(FULL))
+"""
+    assert not check(program(text.replace("FULL", "[first, last]")), Wanted()).faults
+    (fault,) = check(program(text.replace("FULL", "[last, first]")), Wanted()).faults
+    assert line_of(fault) == 7

@@ -139,3 +139,8 @@ def test_rows_that_a_hook_keeps_are_gathered_where_they_are_read() -> None:
     hook = "def hook(module, inputs, output):\n    seen['out'] = output.detach()\n\n\nnet.last.register_forward_hook(hook)\n"
     text = after(migrated(program(hook=hook) + "    print(seen['out'].mean().item())\n"))
     assert "accelerator.global_mean(seen['out'].mean()).item()" in text
+
+
+def test_a_stack_that_holds_itself_ends_nothing() -> None:
+    lines = "net.layers = nn.ModuleList()\nnet.layers.append(net.layers)\nnet.layers.append(nn.ModuleList([net.layers]))\nfor layer in net.layers:\n    print(layer)\n"
+    assert after(migrated(program() + lines))

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel_migrate.check.tests_of_rank import Guard
+from accel_migrate.check.rank_conditions import Guard
 
 if TYPE_CHECKING:
     from accel_migrate.check.program import Program

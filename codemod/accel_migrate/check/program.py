@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from accel_migrate.check.around import Around
 from accel_migrate.check.flow import Flow
+from accel_migrate.check.rank_conditions import RankConditions
 from accel_migrate.check.reach import Reach
-from accel_migrate.check.tests_of_rank import RankTests
-from accel_migrate.facts.facts import Facts, Loop
+from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.prepared import GATHERING
-from accel_migrate.facts.values import Made, Prepared, Role
+from accel_migrate.facts.values import Instance, Made, Prepared, Role
 from accel_migrate.source import Source
 
 LIBRARIES = ("accelerate", "accel_runtime")
@@ -35,7 +36,7 @@ class Preparation:
 
 
 @dataclass(eq=False)
-class Program:
+class Program(Around):
     """The facts of one program, and the questions that several rules ask of it."""
 
     facts: Facts
@@ -160,7 +161,12 @@ class Program:
         return isinstance(root, ast.Name) and self.facts.scope(root).owner(root.id) is self.facts.scopes.get(function) and isinstance(node, ast.Name)
 
     def is_model(self, node: ast.AST) -> bool:
-        return self.facts.has_role(node, Role.MODEL)
+        """Whether `node` is a model; an optimizer of the project's may derive from `nn.Module`, too."""
+        return any(self.facts.role(v) is Role.MODEL and not self._steps(v) for v in self.facts.of(node))
+
+    def _steps(self, value: object) -> bool:
+        methods = {s.name for s in value.cls.node.body if isinstance(s, ast.FunctionDef)} if isinstance(value, Instance) else set()
+        return {"step", "zero_grad"} <= methods
 
     def is_prepared_model(self, node: ast.AST) -> bool:
         return self.is_prepared(node) and self.is_model(node)
@@ -177,62 +183,6 @@ class Program:
         """Whether `node` is a call whose result is the same on all processes."""
         return isinstance(node, ast.Call) and (node in self.reach.collectives or self.method(node) in GATHERING)
 
-    # -- loops ----------------------------------------------------------------------------------------
-    def loop_over(self, node: ast.AST) -> Loop | None:
-        """The innermost loop over a loader around `node`, in its function."""
-        for ancestor in self.facts.ancestors(node):
-            if ancestor in self.facts.loops:
-                return self.facts.loops[ancestor]
-            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-                return None
-        return None
-
-    def training_loop(self, node: ast.AST) -> ast.AST | None:
-        """The innermost loop around `node`, in its function, in which backward passes run."""
-        for ancestor in self.facts.ancestors(node):
-            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-                return None
-            if isinstance(ancestor, ast.For | ast.While) and self.reach.trains(ancestor):
-                return ancestor
-        return None
-
-    def accumulation(self, node: ast.AST) -> ast.With | None:
-        """The `with accelerator.accumulate(...)` around `node`, in its function."""
-        for ancestor in self.facts.ancestors(node):
-            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-                return None
-            if isinstance(ancestor, ast.With) and any(
-                isinstance(i.context_expr, ast.Call) and self.accelerator_calls.get(i.context_expr) == "accumulate"
-                for i in ancestor.items
-            ):
-                return ancestor
-        return None
-
-    def is_under(self, node: ast.AST, attribute: str) -> bool:
-        """Whether a test around `node`, in its function, asks for this attribute of an accelerator."""
-        for ancestor in self.facts.ancestors(node):
-            if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
-                return False
-            if (
-                isinstance(ancestor, ast.If | ast.IfExp)
-                and node is not ancestor.test
-                and any(isinstance(n, ast.Attribute) and n.attr == attribute for n in ast.walk(ancestor.test))
-            ):
-                return True
-        return False
-
-    def is_without_gradients(self, node: ast.AST) -> bool:
-        """Whether a `with torch.no_grad()` or its kin stands around `node`, in its function or as its decorator."""
-        for ancestor in self.facts.ancestors(node):
-            items = [i.context_expr for i in ancestor.items] if isinstance(ancestor, ast.With) else []
-            function = isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef)
-            texts = [self.facts.text(n) for n in (*items, *(ancestor.decorator_list if function else ()))]  # type: ignore[attr-defined]
-            if any("no_grad" in t or "inference_mode" in t for t in texts):
-                return True
-            if function:
-                return False
-        return False
-
     def calls_in(self, node: ast.AST, *methods: str) -> list[ast.Call]:
         """Calls of these methods of accelerators that running `node` comes to."""
         return [call for call in self.reach.calls(node) if self.accelerator_calls.get(call) in methods]
@@ -244,9 +194,9 @@ class Program:
         return Reach(self)
 
     @cached_property
-    def ranks(self) -> RankTests:
+    def ranks(self) -> RankConditions:
         """Which code runs on some processes only."""
-        return RankTests(self)
+        return RankConditions(self)
 
     @cached_property
     def flow(self) -> Flow:

@@ -10,6 +10,7 @@ from accel_migrate import __version__
 COMMANDS = {
     "migrate": ("accel_migrate.command.cli", "", "turn a single-GPU script into a multi-process one"),
     "check": ("accel_migrate.command.check", "", "find what an accelerated script does wrong on several processes"),
+    "lsp": ("accel_migrate.command.language_server", "pygls", "the linter for editors, as a language server (needs pygls)"),
     "verify": ("accel_migrate.command.verify", "", "run the original and the migrated script, and compare the trainings (needs torch)"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
     "config": ("accel_runtime.commands.config", "", "write, check or update the settings of accel launch"),
@@ -22,6 +23,10 @@ COMMANDS = {
 }
 """Command -> the module whose `main(argv)` runs it and returns the exit status, the package it needs besides the plain
 installation, and what it does."""
+
+
+_EXTRAS = {"torch": "runtime", "pygls": "lsp"}
+"""Needed package -> the extra of this distribution that brings it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +51,7 @@ def _run(command: str, arguments: list[str]) -> int:
 
     module, needed, _ = COMMANDS[command]
     if needed and importlib.util.find_spec(needed) is None:
-        message = f"needs {needed}; install it with: pip install 'accel-migrate[runtime]'"
+        message = f"needs {needed}; install it with: pip install 'accel-migrate[{_EXTRAS[needed]}]'"
         print(f"accel {command}: error: {message}", file=sys.stderr)
         return 2
     run = importlib.import_module(module).main

@@ -100,7 +100,8 @@ class Containers:
             if picked is not None:
                 return picked
             return ops.sliced(frozenset(v for v in base if not (isinstance(v, Made) and v.role is Role.SHAPE)), node, self._bounds(node.slice))
-        key = self.key(node.slice, frame)
+        from_end = _from_end(node.slice)
+        key = self.key(node.slice, frame) if from_end is None else from_end
         self.bound_by_rows(node, base, frame)
         picked = self.picked_by_hand(node, base, self.facts.of(node.slice), frame)
         if picked is not None:
@@ -260,3 +261,10 @@ def _written(site: ast.AST) -> list[ast.expr]:
     if isinstance(site, ast.Call):
         return [k.value for k in site.keywords if k.arg is not None]
     return site.elts if isinstance(site, ast.Tuple | ast.List) else []
+
+
+def _from_end(node: ast.expr) -> int | None:
+    """The index `-1` and its kin."""
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+    value = node.operand.value if negative else None  # type: ignore[attr-defined]
+    return -value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -39,15 +39,18 @@ class Stacks:
         found = self.evaluator._deep(values)
         return found | self.evaluator._deep(found)
 
-    def stacked(self, stack: Value) -> list[Values]:
-        """The modules in `stack`, place by place, if one of them has a forward pass of the project; else nothing."""
-        if not self.stacks(stack):
+    def stacked(self, stack: Value, around: frozenset[Value] = frozenset()) -> list[Values]:
+        """The modules in `stack`, place by place, if one of them has a forward pass of the project; else nothing.
+
+        `around`: the stacks that are being asked; one may be taken to hold itself.
+        """
+        if not self.stacks(stack) or stack in around:
             return []
         places = sorted((key, values) for key, values in self.machine.held_by(stack) if isinstance(key, str) and key.startswith(PART))
-        return [values for _, values in places] if any(self._is_of_project(v) for _, values in places for v in values) else []
+        return [values for _, values in places] if any(self._is_of_project(v, around | {stack}) for _, values in places for v in values) else []
 
-    def _is_of_project(self, module: Value) -> bool:
-        return (isinstance(module, Instance) and not self.stacks(module)) or bool(self.stacked(module))
+    def _is_of_project(self, module: Value, around: frozenset[Value]) -> bool:
+        return (isinstance(module, Instance) and not self.stacks(module)) or bool(self.stacked(module, around))
 
     def taken_from(self, stack: Value, key: object) -> Values:
         """The modules that `stack[key]` may be, and those that a loop over it yields."""
@@ -57,8 +60,8 @@ class Stacks:
             return places[key]
         return frozenset().union(*places)
 
-    def run_stack(self, stack: Made | Instance, node: ast.Call, args: Arguments) -> Values:
-        """What `stack(x)` returns: its modules run one after the other."""
+    def run_stack(self, stack: Made | Instance, node: ast.Call, args: Arguments, around: frozenset[Value] = frozenset()) -> Values:
+        """What `stack(x)` returns: its modules run one after the other. `around`: the stacks that are running."""
         from accel_migrate.facts.calls import Arguments
 
         values = args.get(0, "input")
@@ -67,16 +70,16 @@ class Stacks:
                 values = frozenset().union(*(self._with_gradients(v) for v in values))
             given = Arguments([values], {}, node.args[:1], {})
             unknown = UNKNOWN if modules else self.model_output(given, tensor=True)
-            values = unknown.union(*(self._run_module(module, node, given) for module in in_order(modules)))
+            values = unknown.union(*(self._run_module(module, node, given, around | {stack}) for module in in_order(modules)))
         return values or self.model_output(args, tensor=True)
 
     def _with_gradients(self, value: Value) -> Values:
         return frozenset({replace(value, grad=value.grad or not self.machine.no_grad) if isinstance(value, Local) else value})
 
-    def _run_module(self, module: Value, node: ast.Call, args: Arguments) -> Values:
+    def _run_module(self, module: Value, node: ast.Call, args: Arguments, around: frozenset[Value]) -> Values:
         if isinstance(module, Instance):
             return self.run_forward(module, node, args)
-        return self.run_stack(module, node, args) if self.stacked(module) else self.model_output(args, tensor=True)
+        return self.run_stack(module, node, args, around) if module not in around and self.stacked(module) else self.model_output(args, tensor=True)
 
     # -- hooks --------------------------------------------------------------------------------------
     def note_hook(self, module: Made | Instance, values: Values, before: bool) -> None:

@@ -45,13 +45,21 @@ def check(program: Program) -> Iterator[Alarm]:
             continue
         if _takes_outputs(program, call) or (model is not call.func and not _takes_rows(program, call)):
             continue
-        here = [loss for loss in losses if program.facts.function(loss) is program.facts.function(call)]
+        here = [loss for loss in losses if _in_one_step(program, call, loss)]
         if program.flow.reaches(call, *here):
             yield Alarm(
                 call,
                 f"`{quote(call)}` goes past the wrapper that `prepare` put around the model: the processes do not average its gradients, and their weights part",
                 "call what `prepare` returned; another method than `forward` has to be reached through `forward` (`model(x, mode=...)`)",
             )
+
+
+def _in_one_step(program: Program, call: ast.AST, loss: ast.AST) -> bool:
+    """Whether both run in one round of the same loop, or in a function of their own."""
+    loops = (a for a in program.facts.ancestors(call) if isinstance(a, ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef | ast.Module))
+    around = next(loops, None)
+    inner = next(a for a in program.facts.ancestors(loss) if isinstance(a, ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef | ast.Module))
+    return inner is around or (isinstance(around, ast.For | ast.While) and program.facts.inside(loss, around))
 
 
 def _takes_outputs(program: Program, call: ast.Call) -> bool:

@@ -31,6 +31,8 @@ WRAPPER = {
     "save_16bit_model", "zero_gather_16bit_weights_on_model_save", "_zero3_consolidated_16bit_state_dict",
 }  # fmt: skip
 """What the wrappers of DistributedDataParallel, FSDP and DeepSpeed have of their own."""
+OF_SAVING = {"save_pretrained", "push_to_hub"}
+"""What another rule reports."""
 
 
 def check(program: Program) -> Iterator[Alarm]:
@@ -45,7 +47,7 @@ def check(program: Program) -> Iterator[Alarm]:
             or not _surely(program, node.value)
         ):
             continue
-        if not isinstance(node.ctx, ast.Load) or _asks_first(program, node):
+        if node.attr in OF_SAVING or not isinstance(node.ctx, ast.Load) or _asks_first(program, node):
             continue
         own, called = _name(program, node), _is_called(program, node)
         edit = ReplaceExpression(

@@ -47,8 +47,16 @@ def _apart(program: Program, first: ast.Call, second: ast.Call) -> bool:
     """Whether the two stand in different branches, or the accelerator forgot the first in between."""
     if any(first.lineno < c.lineno < second.lineno for c in program.calls_of("free_memory", "clear")):
         return True
-    for ancestor in program.facts.ancestors(first):
-        if isinstance(ancestor, ast.If) and program.facts.inside(second, ancestor):
-            branches = [any(program.facts.inside(n, s) for s in ancestor.body) for n in (first, second)]
-            return branches[0] is not branches[1]
-    return False
+    branches = _branches(program, second)
+    return any(branches.get(test, taken) is not taken for test, taken in _branches(program, first).items())
+
+
+def _branches(program: Program, node: ast.AST) -> dict[str, bool]:
+    """The conditions around `node`, with what they are there."""
+    found: dict[str, bool] = {}
+    child = node
+    for ancestor in program.facts.ancestors(node):
+        if isinstance(ancestor, ast.If) and child is not ancestor.test:
+            found[ast.unparse(ancestor.test)] = any(child is statement for statement in ancestor.body)
+        child = ancestor
+    return found

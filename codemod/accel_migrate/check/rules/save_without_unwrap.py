@@ -33,7 +33,7 @@ def check(program: Program) -> Iterator[Alarm]:
                 yield _alarm(program, node, node.func.value)
     for call, (_, method) in program.facts.methods.items():
         if (
-            method == "save_pretrained"
+            method in {"save_pretrained", "push_to_hub"}
             and isinstance(call.func, ast.Attribute)
             and program.is_prepared_model(call.func.value)
         ):
@@ -56,7 +56,7 @@ def _alarm(program: Program, node: ast.Call, model: ast.expr) -> Alarm:
     )
     what = (
         "there is no such method on the wrapper"
-        if program.method(node) == "save_pretrained"
+        if program.method(node) != "state_dict"
         else "every key begins with `module.`, and a bare model (with strict=False: without a word) loads nothing of it"
     )
     return Alarm(
