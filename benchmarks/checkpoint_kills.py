@@ -145,10 +145,9 @@ def main() -> None:
     expected = torch.load(whole / "final.pt")
     kills = resumed = afresh = damaged = failed = finished = identical = 0
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
-    while kills < options.kills:
-        statuses = end(
-            start(folder, options.processes), folder, chance.uniform(0, duration / 4), chance.uniform(0, 0.02)
-        )
+    while kills < options.kills or (folder / "starts").exists():
+        after = chance.uniform(0, duration / 4) if kills < options.kills else NEVER
+        statuses = end(start(folder, options.processes), folder, after, chance.uniform(0, 0.02))
         killed = any(status == -signal.SIGKILL for status in statuses)
         kills += killed
         failed += any(status > 0 for status in statuses) and not killed

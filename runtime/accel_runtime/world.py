@@ -181,7 +181,23 @@ def _join(rank: int, size: int, device: torch.device, init_kwargs: InitProcessGr
     if options.get("init_method", "env://") == "env://":
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "29500")
+        if (store := _store_of_restart(size)) is not None:
+            options.pop("init_method", None)
+            options["store"] = store
     dist.init_process_group(backend, rank=rank, world_size=size, **options)
+
+
+def _store_of_restart(size: int) -> Any:
+    """Where the processes meet after torchrun has started them anew; None otherwise.
+
+    torchrun keeps its store, with the addresses of the processes that are gone. On one machine all processes know how often
+    they were started; on several, `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` makes torchrun open a new store each time.
+    """
+    restarts = _number("TORCHELASTIC_RESTART_COUNT", 0)
+    if not restarts or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or _number("LOCAL_WORLD_SIZE", 0) != size:
+        return None
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    return dist.PrefixStore(f"restart_{restarts}", store)
 
 
 def _backends() -> dict[str, str]:
@@ -209,7 +225,7 @@ def _check_same_device(known: World, cpu: bool) -> None:
 
 def _number(name: str, default: int) -> int:
     """The integer in the environment variable `name`, or in an MPI launcher's counterpart."""
-    found = next((key for key in (name, *_MPI_NAMES[name]) if os.environ.get(key)), None)
+    found = next((key for key in (name, *_MPI_NAMES.get(name, ())) if os.environ.get(key)), None)
     if found is None:
         return default
     try:

@@ -36,12 +36,12 @@ def numbers(folder: Path) -> list[int]:
 def target_of(project: ProjectConfiguration, output_dir: str | None) -> tuple[Path, bool]:
     """Where the next state goes, and whether it must be new there.
 
-    A number that was chosen (`ProjectConfiguration(iteration=...)`) is used where it is free; nothing is overwritten.
+    Numbers go on from the highest there is, or from `ProjectConfiguration(iteration=...)` if that is higher; nothing is overwritten.
     """
     if project.automatic_checkpoint_naming:
         folder = numbered_folder(project)
         taken = numbers(folder)
-        number = project.iteration if project.iteration not in taken else taken[-1] + 1
+        number = max(project.iteration, taken[-1] + 1 if taken else 0)
         return folder / f"checkpoint_{number}", True
     if output_dir is None:
         return numbered_folder(project) / "checkpoint", False

@@ -40,6 +40,7 @@ from ..world import World
 from .face import rebuild
 from .position import Position, put, take
 from .reading import Reading
+from .replaying import Passed, Replayed, may_draw_in_workers
 
 _DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 _WORKER_STRIDE = 1_000_003
@@ -81,14 +82,18 @@ class SamplerCutter:
         self.skip = skip
         self.reading = Reading(original, world)
         self.sampler = _CutBatches(original.batch_sampler, world, self.reading)
-        own: dict[str, Any] = {"generator": torch.Generator()} if world.size > 1 else {}
+        self.own: dict[str, Any] = {"generator": torch.Generator()} if world.size > 1 else {}
         if not self.reading.fixed:
-            own["collate_fn"] = self.reading
-        self.inner = rebuild(original, original.dataset, batch_sampler=self.sampler, **own)
+            self.own["collate_fn"] = self.reading
+        self.inner = rebuild(original, original.dataset, batch_sampler=self.sampler, **self.own)
 
     def open(self, again: Position | None = None) -> Pairs:
         self.reading.begin(share_streams_of(self.original, self.world), again)
-        armed = self.sampler.arm(self.skip, _drawn_at_the_start(self.original), again)
+        replayed = again.batches if again is not None and not again.kept_workers and may_draw_in_workers(self.original) else 0
+        if replayed:
+            dataset = Replayed(self.original.dataset, self.original.collate_fn)
+            self.inner = rebuild(self.original, dataset, batch_sampler=self.sampler, **{**self.own, "collate_fn": dataset.collate})
+        armed = self.sampler.arm(self.skip, _drawn_at_the_start(self.original), again, replayed)
         if again is not None and again.kept_workers:
             armed.rewind = functools.partial(put, self.original, take(self.original))
         if self.world.size > 1 and not (self.inner.persistent_workers and self.inner._iterator is not None):
@@ -96,6 +101,7 @@ class SamplerCutter:
         batches = iter(self.inner)
         if again is not None:
             armed.pass_over()
+        deque(itertools.islice(batches, replayed), maxlen=0)
         return ((armed.shares.popleft(), batch) for batch in batches)
 
     def _seed_workers(self) -> None:
@@ -198,12 +204,13 @@ class _CutBatches:
     def __iter__(self) -> Iterator[Any]:
         return self._armed
 
-    def arm(self, skip: int, drawn_at_the_start: bool, again: Position | None = None) -> _Armed:
-        """Begin a pass."""
+    def arm(self, skip: int, drawn_at_the_start: bool, again: Position | None = None, replayed: int = 0) -> _Armed:
+        """Begin a pass; of the batches that were delivered before, `replayed` are handed to the workers."""
         batches: Iterator[Any] = iter(self.batch_sampler)
         if not drawn_at_the_start:
             batches = _in_step(batches, self.world, ())
-        self._armed = armed = _Armed(batches, skip + (again.batches if again is not None else 0), self._cut)
+        left_out = skip + (again.batches if again is not None else 0) - replayed
+        self._armed = armed = _Armed(batches, left_out, self._cut, replayed)
         return armed
 
     def _cut(self, batch: Any) -> tuple[Share, Any]:
@@ -220,8 +227,9 @@ class _Armed:
         rewind: undoes what new workers have drawn from the streams, where the pass had none.
     """
 
-    def __init__(self, batches: Iterator[Any], skip: int, cut: Callable[[Any], tuple[Share, Any]]) -> None:
+    def __init__(self, batches: Iterator[Any], skip: int, cut: Callable[[Any], tuple[Share, Any]], replayed: int = 0) -> None:
         self.batches = batches
+        self.replayed = replayed
         self.skip = skip
         self.cut = cut
         self.shares: deque[Share] = deque()
@@ -233,6 +241,9 @@ class _Armed:
     def __next__(self) -> Any:
         self.pass_over()
         share, wanted = self.cut(next(self.batches))
+        if self.replayed:
+            self.replayed -= 1
+            return Passed(wanted)
         self.shares.append(share)
         return wanted
 

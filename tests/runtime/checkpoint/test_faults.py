@@ -280,6 +280,16 @@ def test_the_oldest_go_only_when_the_new_one_is_there(tmp_path: Path) -> None:
     assert sorted(os.listdir(trained.folder)) == ["checkpoint_2", "checkpoint_3"]
 
 
+def test_a_new_run_goes_on_numbering(tmp_path: Path) -> None:
+    for _ in range(6):
+        trained = Trained(tmp_path, limit=2)
+        newest = trained.saved()
+    assert sorted(os.listdir(trained.folder)) == ["checkpoint_4", "checkpoint_5"]
+    trained.step()
+    trained.accelerator.load_state()
+    assert_identical(weights(trained.model), newest)
+
+
 def test_auto_begins_afresh_where_there_is_nothing(tmp_path: Path) -> None:
     trained = Trained(tmp_path)
     assert trained.accelerator.load_state("auto") is None

@@ -93,6 +93,7 @@ LOADERS: dict[str, Any] = {
     "drawn by NumPy": lambda: DataLoader(data(37), batch_size=5, sampler=OwnGenerator(37)),
     "a stream": lambda: DataLoader(Stream(37), batch_size=5),
     "a stream with a worker": lambda: DataLoader(Stream(37), batch_size=5, num_workers=1),
+    "noisy samples from workers": lambda: DataLoader(Noisy(37), batch_size=5, shuffle=True, num_workers=2),
     "noisy samples": lambda: DataLoader(Noisy(37), batch_size=5, shuffle=True),
 }
 
