@@ -73,6 +73,7 @@ class Access:
             return self._passed(scope)
         if self._sees_home(scope):
             self._use(node, scope)
+            self._use_by_calls(scope, set())
             return NAME
         if home.scope.parent is None and home.source.module != "__main__" and home.source is not self.facts.entry:
             self.imports.add(scope.module)
@@ -100,6 +101,16 @@ class Access:
         if self._guard is not None and not self.facts.inside(node, self._guard):
             raise Unreachable("it is made where the script is the main program")
         self.uses.append(node)
+
+    def _use_by_calls(self, scope: Scope, seen: set[Scope]) -> None:
+        """Notes where the home's own function calls one that reads its variable, itself or by others."""
+        if scope is self.home.scope or scope in seen:
+            return
+        seen.add(scope)
+        for call in self.facts.callers.get(scope.node, ()):  # type: ignore[call-overload]
+            caller = self._function_scope(self.facts.scope(call))
+            self._use(call, caller)
+            self._use_by_calls(caller, seen)
 
     @cached_property
     def _guard(self) -> ast.If | None:

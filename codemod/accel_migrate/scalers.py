@@ -11,8 +11,10 @@ from accel_migrate.edits import DeleteStatement, Edit, Finding, RemoveArgument, 
 from accel_migrate.facts.values import Literal, Made, Role, Values
 from accel_migrate.processes.paragraphs import delete
 from accel_migrate.rules.backward import out_of_reach
+from accel_migrate.unscaling import gradients_are_read
 
 SCALER = "@accelerator@.scaler"
+UNSCALE = "@accelerator@.unscale_gradients({x})"
 OPTIONAL = {
     "state_dict": f"{SCALER}.state_dict() if {SCALER} else {{{{}}}}",
     "get_scale": f"{SCALER}.get_scale() if {SCALER} else 1.0",
@@ -49,7 +51,7 @@ class Scalers:
             value, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else node.target  # type: ignore[attr-defined]
             if value is not None and isinstance(target, ast.Name | ast.Attribute) and self._only_makes(value, target):
                 self.gone.add(id(node))
-                yield DeleteStatement(source=self.context.source(node), rule=self.rule, why=self.why, node=node)  # type: ignore[arg-type]
+                yield delete(self.facts, node, self.rule, self.why)  # type: ignore[arg-type]
 
     def _only_makes(self, value: ast.expr, target: ast.expr) -> bool:
         """`GradScaler(...)`, `GradScaler() if amp else None`, or the `None` that stands for no scaler."""
@@ -92,11 +94,15 @@ class Scalers:
     def _method(self, call: ast.Call, name: str) -> Edit | None:
         statement = self.facts.statement(call)
         assert isinstance(call.func, ast.Attribute)
+        if name == "unscale_" and call.args and gradients_are_read(self.context, statement):
+            return self.context.replace(self.rule, call, self.context.say(UNSCALE, call), self.why, x=call.args[0])
         if name in {"unscale_", "update"} and isinstance(statement, ast.Expr):
             return delete(self.facts, statement, self.rule, "the accelerator does this")
         if name == "step" and call.args:
             extra = ", ".join(f"{{a{i}}}" for i in range(1, len(call.args)))
             return self.context.replace(self.rule, call, f"{{a0}}.step({extra})", self.why, **{f"a{i}": a for i, a in enumerate(call.args)})
+        if not self._holds_scaler(call.func.value):
+            return None  # `for part in (model, optimizer, scaler): part.load_state_dict(...)`
         if name in OPTIONAL and self.may_be_off:
             return self.context.replace(self.rule, call, self.context.say(OPTIONAL[name], call), self.why)
         if name == "load_state_dict" and self.may_be_off and isinstance(statement, ast.Expr) and call.args:
@@ -134,6 +140,8 @@ class Scalers:
         """Whatever still reads a scaler reads the accelerator's."""
         for _, node in self.facts.nodes(ast.Name, ast.Attribute):
             if not isinstance(node.ctx, ast.Load) or not is_scaler(self.context, self.facts.of(node)) or self._vanishes(node):  # type: ignore[attr-defined]
+                continue
+            if not self._holds_scaler(node):  # type: ignore[arg-type]
                 continue
             try:
                 yield self.context.replace(self.rule, node, self.context.say(SCALER, node), self.why)  # type: ignore[arg-type]

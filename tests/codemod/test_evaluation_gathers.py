@@ -44,3 +44,14 @@ def test_a_host_copy_that_moves_again_keeps_its_moves() -> None:
 )
 def test_the_head_of_a_loop_or_condition_is_gathered_above_it(body: str, becomes: str) -> None:
     assert evaluated(body) == becomes
+
+
+@pytest.mark.parametrize("number", ["len(x)", "x.size(0)", "x.shape[0]"])
+def test_a_loop_over_gathered_rows_runs_over_those_of_all_processes(number: str) -> None:
+    text = evaluated(f"right = model(x).argmax(1) == 1\nfor i in range({number}):\n    kept.append(bool(right[i]))")
+    assert "for i in range(accelerator.global_len(x)):" in text and "right = accelerator.gather_for_metrics(right)" in text
+
+
+def test_gathered_rows_are_shaped_by_the_number_of_all_rows() -> None:
+    text = evaluated("out = model(x)\nflat = out.view(x.size(0), -1)\nkept.append(flat.argmax(1))")
+    assert "out.view(accelerator.global_len(x), -1)" in text

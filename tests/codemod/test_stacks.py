@@ -144,3 +144,27 @@ def test_rows_that_a_hook_keeps_are_gathered_where_they_are_read() -> None:
 def test_a_stack_that_holds_itself_ends_nothing() -> None:
     lines = "net.layers = nn.ModuleList()\nnet.layers.append(net.layers)\nnet.layers.append(nn.ModuleList([net.layers]))\nfor layer in net.layers:\n    print(layer)\n"
     assert after(migrated(program() + lines))
+
+
+def test_a_stack_made_of_the_old_one_under_its_name_ends_the_analysis() -> None:
+    text = after(migrated(TOP.replace("LINES", "pass") + """
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Sequential(nn.Linear(8, 2), Layer())
+        self.head = nn.Sequential(self.head, Layer())
+        self.rest = [Layer() for _ in range(2)]
+        self.rest = nn.ModuleList(self.rest)
+        self.head = nn.Sequential(self.head, *self.rest)
+
+    def forward(self, x):
+        return self.head(x)
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""))
+    assert "accelerator.backward(" in text

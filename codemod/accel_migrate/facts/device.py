@@ -27,7 +27,11 @@ def device_choices(facts: Facts) -> list[DeviceChoice]:
     found: dict[ast.stmt, DeviceChoice] = {}
     for binding in facts.bindings:
         statement = binding.statement
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.targets[0] is not binding.target:
+        if (
+            not isinstance(statement, ast.Assign)
+            or len(statement.targets) != 1
+            or statement.targets[0] is not binding.target
+        ):
             continue
         if chooses_device(facts, statement.value) and not in_model_class(facts, binding.scope):
             outer = _whole_choice(facts, statement)
@@ -77,8 +81,12 @@ def _is_notice(value: ast.expr) -> bool:
 def wants_cpu(facts: Facts, choice: DeviceChoice) -> str:
     """The condition under which the script stays on the CPU although there is an accelerator; empty if there is none.
 
-    `torch.device("cuda" if torch.cuda.is_available() and not args.no_cuda else "cpu")` gives `args.no_cuda`.
+    `torch.device("cuda" if torch.cuda.is_available() and not args.no_cuda else "cpu")` gives `args.no_cuda`;
+    `if cfg.device == "auto": device = ... else: device = cfg.device` gives `cfg.device == "cpu"`.
     """
+    setting = _chosen_setting(facts, choice)
+    if setting is not None:
+        return f'{ast.unparse(setting)} == "cpu"'
     test = _test_of(choice)
     if test is not None:
         terms = _terms(facts, test, choice.scope, set())
@@ -90,11 +98,25 @@ def wants_cpu(facts: Facts, choice: DeviceChoice) -> str:
     return ""
 
 
+def _chosen_setting(facts: Facts, choice: DeviceChoice) -> ast.expr | None:
+    """The user's own setting, where a branch of the choice takes it as it is."""
+    target = ast.unparse(choice.target)
+    chosen = ast.walk(choice.statement) if isinstance(choice.statement, ast.If) else ()
+    values = [n.value for n in chosen if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == target]
+    return next(
+        (v for v in values if isinstance(v, ast.Attribute | ast.Name) and not facts.has_role(v, Role.DEVICE)), None
+    )
+
+
 def asked_for_cpu(facts: Facts, scope: Scope) -> str:
     """The condition under which a script that moves models to a setting, `.to(args.device)`, stays on the CPU."""
     for _, call in facts.nodes(ast.Call):
         assert isinstance(call, ast.Call)
-        if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or not facts.has_role(call.func.value, Role.MODEL):
+        if (
+            not isinstance(call.func, ast.Attribute)
+            or call.func.attr != "to"
+            or not facts.has_role(call.func.value, Role.MODEL)
+        ):
             continue
         setting = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
         if isinstance(setting, ast.Name):
@@ -106,7 +128,9 @@ def asked_for_cpu(facts: Facts, scope: Scope) -> str:
 
 def _is_parsed(facts: Facts, node: ast.expr) -> bool:
     """Whether `node` holds what the user gave on the command line."""
-    return any(isinstance(v, Made) and v.role is Role.NAMESPACE and not v.detail.endswith("Namespace") for v in facts.of(node))
+    return any(
+        isinstance(v, Made) and v.role is Role.NAMESPACE and not v.detail.endswith("Namespace") for v in facts.of(node)
+    )
 
 
 def _test_of(choice: DeviceChoice) -> ast.expr | None:
@@ -131,14 +155,20 @@ def _terms(facts: Facts, test: ast.expr, scope: Scope, seen: set[str]) -> list[s
         return _terms(facts, definition, scope, seen | {ast.unparse(test)})
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot | ast.NotEq):
         return [ast.unparse(test).replace(" is not ", " is ").replace(" != ", " == ")]
-    return [f"not {ast.unparse(test)}" if isinstance(test, ast.Name | ast.Attribute | ast.Call) else f"not ({ast.unparse(test)})"]
+    return [
+        f"not {ast.unparse(test)}"
+        if isinstance(test, ast.Name | ast.Attribute | ast.Call)
+        else f"not ({ast.unparse(test)})"
+    ]
 
 
 def asks_for_devices(facts: Facts, test: ast.expr) -> bool:
     """Whether `test` only asks whether there are devices."""
     if isinstance(test, ast.Compare):
         return asks_for_devices(facts, test.left)
-    return isinstance(test, ast.Call) and (facts.external.get(test, "") or ast.unparse(test.func)) in catalog.AVAILABILITY
+    return (
+        isinstance(test, ast.Call) and (facts.external.get(test, "") or ast.unparse(test.func)) in catalog.AVAILABILITY
+    )
 
 
 def _asks_a_device(facts: Facts, test: ast.expr) -> bool:
@@ -153,10 +183,18 @@ def _mentions_availability(facts: Facts, value: ast.expr) -> bool:
 def _definition(facts: Facts, test: ast.expr, scope: Scope) -> ast.expr | None:
     """The one expression that is assigned to the name or attribute `test` in its function."""
     text = ast.unparse(test)
-    found = [n.value for n in ast.walk(scope.node) if isinstance(n, ast.Assign) and len(n.targets) == 1 and ast.unparse(n.targets[0]) == text]
+    found = [
+        n.value
+        for n in ast.walk(scope.node)
+        if isinstance(n, ast.Assign) and len(n.targets) == 1 and ast.unparse(n.targets[0]) == text
+    ]
     return found[0] if len(found) == 1 and isinstance(test, ast.Name | ast.Attribute) else None
 
 
 def in_model_class(facts: Facts, scope: Scope) -> bool:
     cls = scope.enclosing_class
-    return cls is not None and isinstance(cls.node, ast.ClassDef) and role_of_class(facts, cls.node) in {Role.MODEL, Role.CRITERION}
+    return (
+        cls is not None
+        and isinstance(cls.node, ast.ClassDef)
+        and role_of_class(facts, cls.node) in {Role.MODEL, Role.CRITERION}
+    )

@@ -17,11 +17,23 @@ TAKE_BOTH = {"torch.device", "torch.Generator", "torch.load", "torch.set_default
 """Functions whose positional arguments may be a device or its name."""
 STRINGS_ONLY = ("torch.autocast", "torch.amp.", "torch.is_autocast")
 SHOWN = {"print", "str"}
+LOOK_AT_ALL = {"globals", "locals", "vars", "exec"}
 
 
 def text_choices(facts: Facts, choices: list[DeviceChoice]) -> list[DeviceChoice]:
     """Those of `choices` that give a string which is needed as one."""
-    return [c for c in choices if is_string(facts, c) and any(not _serves(facts, node, c, choices) for node in reads(facts, c, choices))]
+    return [
+        c for c in choices
+        if is_string(facts, c) and (is_looked_up(facts, c) or any(not _serves(facts, node, c, choices) for node in reads(facts, c, choices)))
+    ]  # fmt: skip
+
+
+def is_looked_up(facts: Facts, choice: DeviceChoice) -> bool:
+    """Whether the variable is one of a module that looks at all of its variables: `exec(open("overrides.py").read())`."""
+    if choice.scope.parent is not None or not isinstance(choice.target, ast.Name):
+        return False
+    calls = (call for _, call in facts.nodes(ast.Call) if ast.unparse(call.func) in LOOK_AT_ALL)  # type: ignore[attr-defined]
+    return any(facts.scope(call).module is choice.scope.module for call in calls)
 
 
 def is_string(facts: Facts, choice: DeviceChoice) -> bool:

@@ -16,15 +16,11 @@ from accel_migrate.facts.blocks import RAGGED
 from accel_migrate.facts.facts import Facts, Gather, Loop
 from accel_migrate.facts.operations import spreads
 from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.shaping import shapes
 from accel_migrate.facts.values import Spread, locals_of
 
 Position = tuple[int, int]
 Around = ast.For | ast.While | ast.FunctionDef
-SHAPING = {
-    "view", "reshape", "expand", "repeat", "split", "chunk", "narrow", "unflatten", "arange", "zeros", "ones", "full", "eye", "empty", "range", "randperm",
-}  # fmt: skip
-"""Functions by which a number shapes or cuts tensors."""
-
 
 def plan_gathers(facts: Facts) -> dict[ast.stmt, Gather]:
     """One `Gather` for each evaluation loop that computes metrics from its model's outputs."""
@@ -102,23 +98,11 @@ def _sizes(facts: Facts, node: Around, read: list[ast.expr], after: Position, lo
     """Variables bound before `after` to the number of local rows, by which the code that follows shapes or cuts tensors."""
     found: dict[str, None] = {}
     for name in read:
-        if isinstance(name, ast.Name) and spreads(facts.of(name)) == {Spread.COUNT} and (loss or _shapes(facts, name)):
+        if isinstance(name, ast.Name) and spreads(facts.of(name)) == {Spread.COUNT} and (loss or shapes(facts, name)):
             bound = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name.id and isinstance(n.ctx, ast.Store)]
             if bound and all(start(n) < after for n in bound):
                 found[name.id] = None
     return tuple(found)
-
-
-def _shapes(facts: Facts, name: ast.Name) -> bool:
-    """Whether a number is a bound of a slice, or an argument of a function that shapes or cuts a tensor."""
-    for parent in facts.ancestors(name):
-        if isinstance(parent, ast.Slice):
-            return True
-        if isinstance(parent, ast.Call):
-            return ast.unparse(parent.func).rpartition(".")[2] in SHAPING
-        if isinstance(parent, ast.stmt):
-            break
-    return False
 
 
 def _holds_rows(facts: Facts, statement: ast.stmt) -> bool:

@@ -245,6 +245,8 @@ class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept,
             return  # asked of one row, for that row
         if any(v.whole for v in locals_of(values)) or (how == "print" and self._is_complaint(node)):
             return  # every process has the whole batch; what it complains of is its own
+        if Spread.COUNT not in ops.spreads(values) and any(isinstance(a, ast.Assert) for a in self.facts.ancestors(node)):
+            return  # each process checks its own rows
         if isinstance(node, ast.Name) and ops.spreads(values) in ({Spread.COUNT}, {Spread.RATE}) and (parts := self._parts(node, frame)) != [node]:
             for part in parts:
                 self.convert_leaves(part, frame, how)

@@ -37,9 +37,33 @@ def _escapes(facts: Facts, nodes: list[ast.Name], loop: ast.AST) -> bool:
     if not nodes or isinstance(nodes[0].ctx, ast.Load):
         return False
     block = facts.parents[facts.statement(nodes[0])]
+    while isinstance(block, ast.If) and block is not loop and _always_stores(block, nodes[0].id):
+        block = facts.parents[block]
     if block is loop or not isinstance(block, ast.If | ast.Try):
         return False
     return any(isinstance(n.ctx, ast.Load) and not facts.inside(n, block) for n in nodes)
+
+
+def _always_stores(choice: ast.If, name: str) -> bool:
+    """Whether each branch of `choice` gives `name` a value, or leaves."""
+    return bool(choice.orelse) and all(_stores(branch, name) for branch in (choice.body, choice.orelse))
+
+
+def _stores(block: list[ast.stmt], name: str) -> bool:
+    return any(_is_store(statement, name) for statement in block)
+
+
+def _is_store(statement: ast.stmt, name: str) -> bool:
+    if isinstance(statement, ast.If):
+        return _always_stores(statement, name)
+    if isinstance(statement, ast.Raise | ast.Continue | ast.Break | ast.Return):
+        return True
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(
+        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
+        for target in targets
+        for n in ast.walk(target)
+    )
 
 
 def _place(node: ast.AST) -> tuple[int, int]:

@@ -279,6 +279,7 @@ class Machine:
         if isinstance(target, ast.Starred):
             target = target.value
         if isinstance(target, ast.Tuple | ast.List):
+            values = self._unpackable(values, len(target.elts))
             for i, element in enumerate(target.elts):
                 self.assign(element, self.evaluator.element(values, i, frame), frame, statement)
             return
@@ -299,6 +300,11 @@ class Machine:
                 elif isinstance(owner, Made):
                     self.write_heap(owner, f"[{key}]", values)
                     self._note_part(owner, values)
+
+    def _unpackable(self, values: Values, count: int) -> Values:
+        """Of several values that may be taken apart into `count` parts, tuples of that many: `out` of `return out` is none of them."""
+        tuples = frozenset(v for v in values if isinstance(v, Box) and isinstance(v.site, ast.Tuple) and len(v.site.elts) == count)
+        return frozenset(v for v in values if v in tuples or not isinstance(v, Box | Local)) if tuples else values
 
     def store_attribute(self, owner: Value, name: str, values: Values) -> None:
         if isinstance(owner, Instance):

@@ -10,6 +10,7 @@ import ast
 
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.operations import spreads
+from accel_migrate.facts.shaping import whole_counts
 from accel_migrate.facts.values import Box, Spread, locals_of
 
 RowLoop = ast.For | ast.AsyncFor | ast.comprehension
@@ -28,7 +29,12 @@ class RowLoops:
         self.loops: set[ast.AST] = set()
         self._lists: set[ast.AST] = set()
         """Sites of lists with one entry for each row."""
-        candidates = [node for _, node in facts.nodes(ast.For, ast.AsyncFor, ast.comprehension) if node not in facts.loops]
+        self._whole = {
+            number for gather in facts.gathers.values() if gather.cut for number in whole_counts(facts, gather)
+        }
+        candidates = [
+            node for _, node in facts.nodes(ast.For, ast.AsyncFor, ast.comprehension) if node not in facts.loops
+        ]
         while found := {loop for loop in candidates if loop not in self.loops and self._runs_over_rows(loop.iter)}:  # type: ignore[attr-defined]
             self.loops |= found
             self._lists |= {parent for loop in found if isinstance(parent := facts.parents[loop], COMPREHENSIONS)}
@@ -64,19 +70,26 @@ class RowLoops:
         if isinstance(iterated, ast.Call):
             name = ast.unparse(iterated.func).rpartition(".")[2]
             if name == "range":
-                return any(spreads(self.facts.of(bound)) == {Spread.COUNT} for bound in iterated.args)
+                return any(
+                    spreads(self.facts.of(bound)) == {Spread.COUNT} and bound not in self._whole
+                    for bound in iterated.args
+                )
             if name in THROUGH:
                 return any(self._runs_over_rows(argument) for argument in iterated.args)
             if name in SAME_EVERYWHERE:
                 return False
         if any(isinstance(v, Box) for v in values):
             return any(isinstance(v, Box) and v.site in self._lists for v in values)
-        return spreads(values) == {Spread.SHARD} and not any(v.batch or v.output or v.axis != 0 for v in locals_of(values))
+        return spreads(values) == {Spread.SHARD} and not any(
+            v.batch or v.output or v.axis != 0 for v in locals_of(values)
+        )
 
     def _filled(self) -> set[ast.AST]:
         """Lists made outside of a loop over rows and filled inside it."""
         found: set[ast.AST] = set()
         for call, (base, name) in self.facts.methods.items():
             loop = self.around(call) if name in FILLING else None
-            found |= {v.site for v in base if loop is not None and isinstance(v, Box) and not self.facts.inside(v.site, loop)}
+            found |= {
+                v.site for v in base if loop is not None and isinstance(v, Box) and not self.facts.inside(v.site, loop)
+            }
         return found

@@ -55,6 +55,8 @@ def _call(context: Context, call: ast.Call, name: str, last: str) -> Iterator[Ed
         yield from _without_gradients(context, call, statement)
     elif among_several(context, call) and not context.accelerator.is_at_hand(call):
         return  # right as it is
+    elif alone and last in {"all_reduce", "reduce"} and call.args and any(v.grad for v in context.locals(call.args[0])):
+        yield from _guarded(context, call, statement, alone)  # in place, gradients take their way past it
     elif alone and last in {"all_reduce", "reduce"} and (how := _reduction(call)) is not None:
         template, imports = _said(context, f'{{x}} = @accelerator@.reduce({{x}}, reduction="{how}")', call)
         yield from imports

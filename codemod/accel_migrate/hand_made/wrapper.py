@@ -29,6 +29,7 @@ def edits(context: Context) -> Iterator[Edit | Finding]:
     for _, node in context.facts.nodes(ast.Attribute):
         yield from _inside(context, node)
     yield from _no_sync(context)
+    yield from _switched_by_hand(context)
     for call in context.calls_of(*APEX_SYNC):
         yield context.replace(ID, call, "torch.nn.SyncBatchNorm.convert_sync_batchnorm({x})", "apex is not needed", x=call.args[0])
         yield AddImport(source=context.source(call), rule=ID, module="torch")
@@ -127,6 +128,18 @@ def asks_for_wrapper(context: Context, test: ast.expr) -> bool:
 
 
 # -- accumulation -------------------------------------------------------------------------------------------
+def _switched_by_hand(context: Context) -> Iterator[Finding]:
+    """`model.require_backward_grad_sync = last`: an attribute of the wrapper, which is gone."""
+    for _, node in context.facts.nodes(ast.Attribute):
+        assert isinstance(node, ast.Attribute)
+        if node.attr == "require_backward_grad_sync" and isinstance(node.ctx, ast.Store) and context.is_model(node.value):
+            yield Finding(
+                source=context.source(node), node=node, rule=ID, severity=Severity.WARNING,
+                message="only DistributedDataParallel reads this attribute: every backward pass averages the gradients now, which is right and slower",
+                advice="run all backward passes but the last of a step under `with accelerator.no_sync(model):`, and delete this line",
+            )  # fmt: skip
+
+
 def _no_sync(context: Context) -> Iterator[Edit | Finding]:
     for _, node in context.facts.nodes(ast.Attribute):
         assert isinstance(node, ast.Attribute)

@@ -10,6 +10,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, InsertBefore, Severity
 from accel_migrate.facts.facts import Gather
 from accel_migrate.facts.gathered import is_hosted, later, lists_of_records
+from accel_migrate.facts.shaping import shaping_counts
 from accel_migrate.rules.backward import out_of_reach
 
 JOINS = {"cat", "concat", "stack", "concatenate", "vstack", "hstack"}
@@ -49,7 +50,18 @@ def gather_at(context: Context, gather: Gather, rule: str, why: str) -> Iterator
     insert = InsertBefore if gather.hoisted else InsertAfter
     yield insert(source=source, rule=rule, why=why, node=gather.statement, template="\n".join(lines), parts=parts)
     yield from _rename_paths(context, gather, rule, why)
+    yield from _count_whole(context, gather, rule)
     yield from _back_to_host(context, gather, rule)
+
+
+def _count_whole(context: Context, gather: Gather, rule: str) -> Iterator[Edit]:
+    """`range(len(x))` and `out.view(x.size(0), -1)`: where `x` itself is not gathered, the number is the global batch's all the same."""
+    if gather.backward is not None:
+        return
+    for number, rows in shaping_counts(context.facts, gather):
+        text, imports = context.say_or_import(context.dialect.global_len, number, rule)
+        yield from imports
+        yield context.replace(rule, number, text, "it counts the rows that were gathered", x=rows if context.dialect.exact else number)
 
 
 def _unordered(context: Context, gather: Gather) -> Finding:

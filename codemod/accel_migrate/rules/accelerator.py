@@ -23,6 +23,7 @@ from accel_migrate.edits import (
 )
 from accel_migrate.facts import catalog
 from accel_migrate.facts.device import DeviceChoice, wants_cpu
+from accel_migrate.facts.device_text import is_looked_up
 from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Role
@@ -216,7 +217,7 @@ def _device_text(context: Context, plan: Plan, choice: DeviceChoice, name: str) 
     """`device = accelerator.device`, where the variable is still read; single reads are edited in place instead."""
     uses = _uses(context, plan, choice)
     here = [n for n in uses if context.facts.scope(n) is choice.scope]
-    kept = _may_be_read(context, plan, choice)
+    kept = _may_be_read(context, plan, choice) or is_looked_up(context.facts, choice)
     if not uses and not kept:
         return None
     if not kept and len(uses) == 1 and len(here) == 1:
@@ -230,8 +231,9 @@ def _device_line(context: Context, plan: Plan, choice: DeviceChoice, keep: bool)
     text, imports = context.say_anywhere("@accelerator@", choice.statement, ID)
     if imports and _asks_the_user(context, choice) and _uses(context, plan, choice):
         return
+    read = bool(_uses(context, plan, choice))  # the only read is replaced in the next line
     line = _device_text(context, plan, choice, text)
-    if _uses(context, plan, choice) or line is not None:
+    if read or line is not None:
         yield from imports
     if line is None:
         yield DeleteStatement(source=source, rule=ID, why=WHY, node=choice.statement)

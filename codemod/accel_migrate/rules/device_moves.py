@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from accel_migrate.context import Context
-from accel_migrate.edits import DeleteStatement, Edit, Finding
+from accel_migrate.edits import DeleteStatement, Edit, Finding, ReplaceStatement
 from accel_migrate.facts import catalog
 from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.facts.scopes import parameters
@@ -122,11 +122,37 @@ def _drop(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[
     statement = context.facts.statement(call)
     if _inside_comprehension(context, call):
         yield from _drop_copy(context, call, removed)
+    elif (rest := _other_pairs(statement, call, removed)) is not None:
+        yield from _keep_pairs(context, statement, call, rest, removed)
     elif not _is_helper(context, call, statement):
         kept = _kept_arguments(call)
         arguments = ", ".join(f"{name}={{k{i}}}" if name else f"{{k{i}}}" for i, (name, _) in enumerate(kept))
         template = f"{{x}}.to({arguments})" if kept else "{x}"
         yield context.replace(ID, call, template, WHY, x=call.func.value, **{f"k{i}": node for i, (_, node) in enumerate(kept)})
+
+
+Pairs = list[tuple[ast.expr, ast.expr]]
+
+
+def _other_pairs(statement: ast.stmt, call: ast.Call, removed: set[ast.Call]) -> Pairs | None:
+    """What is left of `x, y = x.to(device), y.to(device).long()` if `call` is in a part that becomes `x = x`; else None."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0], statement.value
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple) or len(target.elts) != len(value.elts):
+        return None
+    pairs = list(zip(target.elts, value.elts, strict=True))
+    inside = any(call in set(ast.walk(v)) and _same(t, v, removed) for t, v in pairs)
+    return [(t, v) for t, v in pairs if not _same(t, v, removed)] if inside else None
+
+
+def _keep_pairs(context: Context, statement: ast.stmt, call: ast.Call, pairs: Pairs, removed: set[ast.Call]) -> Iterator[Edit]:
+    """Writes what is left, once for all moves in `statement` that go."""
+    first = min((c for c in removed if context.facts.statement(c) is statement and _other_pairs(statement, c, removed) is not None), key=lambda c: c.col_offset)
+    if call is first:
+        targets, values = (", ".join(f"{{{side}{i}}}" for i in range(len(pairs))) for side in "tv")
+        parts = {f"{side}{i}": node for i, pair in enumerate(pairs) for side, node in zip("tv", pair, strict=True)}
+        yield ReplaceStatement(source=context.source(call), rule=ID, why=WHY, node=statement, template=f"{targets} = {values}", parts=parts)
 
 
 def _only_moves(statement: ast.stmt, removed: set[ast.Call]) -> bool:

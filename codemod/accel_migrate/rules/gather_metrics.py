@@ -16,6 +16,7 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, InsertAfter, Severity
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
+from accel_migrate.facts.shaping import measured
 from accel_migrate.facts.texts import is_text
 from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.quoting import quote
@@ -270,8 +271,8 @@ def _counts(context: Context, conversion: Conversion) -> Iterator[Edit | Finding
         if any(v.spread is Spread.RATE for v in context.locals(node)):
             yield _no_formula(context, replace(conversion, value=node))
             continue
-        measured = _measured(node)
-        template, parts = (context.dialect.global_len, {"x": measured if measured is not None and context.dialect.exact else node})
+        rows = measured(node)
+        template, parts = (context.dialect.global_len, {"x": rows if rows is not None and context.dialect.exact else node})
         try:
             text, imports = context.say_or_import(template, node, ID)
             yield context.replace(ID, node, text, WHY, **parts)
@@ -288,17 +289,6 @@ def _count_leaves(context: Context, node: ast.expr) -> Iterator[ast.expr]:
         yield from _count_leaves(context, node.right)
     else:
         yield node
-
-
-def _measured(node: ast.expr) -> ast.expr | None:
-    """`x` of `len(x)`, `x.size(0)` and `x.shape[0]`."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
-        return node.args[0]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
-        return node.func.value
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-        return node.value.value
-    return None
 
 
 def _no_formula(context: Context, conversion: Conversion) -> Finding:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
@@ -18,6 +19,7 @@ from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.facts.whole_steps import steps_on_whole_data
 from accel_migrate.rules._chosen import arrives, choose, first_made, is_read
+from accel_migrate.rules._surely import surely_bound
 from accel_migrate.rules._variables import RUNNABLE, Object, Variable, lives
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import loops_over, runs_models
@@ -78,6 +80,8 @@ def _variables(context: Context, wanted: dict[Object, None]) -> list[Variable]:
     for binding in context.facts.bindings:
         if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement) or _takes_out(binding.statement):
             continue
+        if isinstance(binding.target, ast.Name) and binding.target.id == "_":
+            continue  # thrown away
         made = {o for o in _objects(context, binding) if o in wanted}
         roles = {role for _, role in made}
         if len(roles) != 1:
@@ -130,8 +134,8 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
     container = loops[-1] if loops else scope.node
     blocks: dict[int, tuple[list[ast.stmt], list[Variable]]] = {}
     for variable in group:
-        block = _block_for(context, container, variable)
-        blocks.setdefault(id(block), (block, []))[1].extend(lives(context.facts, block, variable))
+        for block, part in _by_branch(context, container, variable):
+            blocks.setdefault(id(block), (block, []))[1].extend(lives(context.facts, block, part))
     waves = [(block, wave) for block, variables in blocks.values() for wave in _waves(context, block, variables)]
     for block, variables in waves:
         anchor = _anchor(context, block, variables)
@@ -146,6 +150,29 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
         if indent + len(template) > 100 and "," in names:
             template = f"{names} = {call}(\n    {names}\n)"
         yield InsertAfter(source=context.source(anchor), rule=ID, why=WHY, node=anchor, template=template)
+
+
+def _by_branch(context: Context, container: ast.AST, variable: Variable) -> Iterator[tuple[list[ast.stmt], Variable]]:
+    """`variable` in the block where it is surely bound; in one for each branch, where only some branches of a choice make it."""
+    rest = variable.bindings
+    while rest:
+        part = replace(variable, bindings=rest)
+        block = _block_for(context, container, part)
+        within = {id(n) for s in block for n in ast.walk(s)}
+        outside = [b for b in rest if id(b.statement) not in within]
+        branches = bool(outside) and all(_is_branch_of(context, b.statement, block) for b in outside)
+        if not branches:
+            yield block, part
+            return
+        yield block, replace(variable, bindings=[b for b in rest if b not in outside])
+        rest = outside
+
+
+def _is_branch_of(context: Context, statement: ast.stmt, block: list[ast.stmt]) -> bool:
+    """Whether `statement` stands in another branch of a choice than `block` does."""
+    around = {id(a): a for a in context.facts.ancestors(block[0])}
+    common = next((a for a in context.facts.ancestors(statement) if id(a) in around), None)
+    return isinstance(common, ast.If) and common.lineno < block[0].lineno
 
 
 def _waves(context: Context, block: list[ast.stmt], variables: list[Variable]) -> list[list[Variable]]:
@@ -173,12 +200,12 @@ def _rebinds(statement: ast.stmt, variables: list[Variable]) -> bool:
 def _block_for(context: Context, container: ast.AST, variable: Variable) -> list[ast.stmt]:
     """The outermost block inside `container` in which `variable` is surely bound after its bindings."""
     facts = context.facts
-    statement = variable.bindings[-1].statement
+    statement, bound = variable.bindings[-1].statement, [b.statement for b in variable.bindings]
     block = facts.block(statement)
     while (parent := facts.parents[statement]) is not container and isinstance(parent, ast.stmt):
-        if isinstance(parent, ast.If) and not _bound_anyway(variable, parent) and not _is_main_guard(parent):
+        if isinstance(parent, ast.If) and not surely_bound(facts, bound, parent) and not _is_main_guard(parent):
             break
-        if _is_main_guard(parent) or (isinstance(parent, ast.With) and _is_used_after(context, variable, statement, block)):
+        if _is_main_guard(parent) or (isinstance(parent, ast.With | ast.If) and _is_used_after(context, variable, statement, block)):
             break
         statement = parent
         block = facts.block(statement)
@@ -194,14 +221,6 @@ def _is_used_after(context: Context, variable: Variable, statement: ast.stmt, bl
 
 def _is_main_guard(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
-
-
-def _bound_anyway(variable: Variable, node: ast.If) -> bool:
-    """Whether `variable` is bound also if `node`'s condition is false: before it, or in each of its branches."""
-    lines = [b.statement.lineno for b in variable.bindings]
-    if min(lines) < node.lineno:
-        return True
-    return bool(node.orelse) and any(s.lineno <= line <= (s.end_lineno or 0) for s in node.orelse for line in lines)
 
 
 def _anchor(context: Context, block: list[ast.stmt], variables: list[Variable]) -> ast.stmt:

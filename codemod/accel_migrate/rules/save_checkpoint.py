@@ -16,6 +16,7 @@ from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import Edit, Finding, InsertBefore, WrapStatements
 from accel_migrate.facts.diverging import LOOKED_UP
 from accel_migrate.facts.values import Literal, Role
+from accel_migrate.opened import opened
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import is_guarded
 
@@ -52,11 +53,11 @@ def _guarded(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
 def _waits(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
     """Before a file of this run is loaded again, every process waits until the main one has written it."""
     moves = context.calls_of("os.replace", "os.rename", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move")
-    written = [path for call in saves if (path := _path(call, 1, "f")) is not None]
+    written = [path for call in saves if (path := opened(context, _path(call, 1, "f"))[0]) is not None]
     written += [path for call in moves if (path := _path(call, 1, "dst")) is not None]
     for call in context.calls_of("torch.load"):
-        path = _path(call, 0, "f")
-        statement = _before_looking(context, context.facts.statement(call))
+        path, opening = opened(context, _path(call, 0, "f"))
+        statement = _before_looking(context, opening or context.facts.statement(call))
         if path is None or is_guarded(context.facts, call) or not any(_same_file(context, path, other) for other in written):
             continue
         with suppress(Unreachable):
