@@ -85,6 +85,7 @@ class Checkpointing(Preparing):
         self,
         input_dir: str | os.PathLike[str] | None = None,
         load_kwargs: dict[str, Any] | None = None,
+        resume_loaders: bool = True,
         **load_model_func_kwargs: Any,
     ) -> str | None:
         """Go on where `save_state` was called, on as many processes as then or another number; every process has to call this.
@@ -94,6 +95,7 @@ class Checkpointing(Preparing):
         Args:
             input_dir: the folder. None: the newest complete checkpoint in the project folder. "auto": the same, if there is one.
             load_kwargs: `{"weights_only": False}` unpickles objects of any kind: of files that you trust.
+            resume_loaders: False begins each loader at the beginning of its epoch, for a script that skips what it has seen.
             **load_model_func_kwargs: for the models' `load_state_dict`, such as `strict=False`.
 
         Returns:
@@ -104,6 +106,7 @@ class Checkpointing(Preparing):
         """
         from .errors import CheckpointError
         from .load import load, open_checkpoint
+        from .loaders import begin_anew
 
         self.wait_for_checkpoint()
         location = load_model_func_kwargs.pop("map_location", None)
@@ -120,6 +123,8 @@ class Checkpointing(Preparing):
                 f"there is no complete checkpoint in {os.path.join(str(self.project_configuration.project_dir), 'checkpoints')}"
             )
         load(self, checkpoint, **load_model_func_kwargs)
+        if not resume_loaders:
+            begin_anew(self._dataloaders)
         return str(checkpoint.folder)
 
     def save_model(

@@ -52,6 +52,13 @@ def load_loaders(loaders: list[Any], states: list[dict[str, Any]], processes: tu
             loader.again = Position(0, None, kept_workers=True)
 
 
+def begin_anew(loaders: list[Any]) -> None:
+    """Let the passes that were interrupted begin with their first batch, in the same order."""
+    for loader in loaders:
+        if loader.again is not None:
+            loader.again.batches, loader.again.now = 0, None
+
+
 def _rounds(rounds: int, then: int, now: int) -> int:
     """Batches of each process: those that all had together are shared out among another number."""
     return rounds * then // now

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,19 +27,34 @@ def write_files(folder: Path, files: Files) -> dict[str, File]:
     """Write the files of one process; what the manifest must say of them."""
     written = {}
     for name, (tensors, metadata) in files.tensors.items():
-        header = write_tensors(folder / name, tensors, metadata)
+        with _naming(folder / name):
+            header = write_tensors(folder / name, tensors, metadata)
         written[name] = File((folder / name).stat().st_size, header, of_header=True)
     for name, content in files.json.items():
-        with open(folder / name, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-        written[name] = _closed(folder / name)
+        with _naming(folder / name):
+            (folder / name).write_text(json.dumps(content), encoding="utf-8")
+            written[name] = _closed(folder / name)
     for name, value in files.pickled.items():
-        if isinstance(value, memoryview):
-            (folder / name).write_bytes(value)
-        else:
-            torch.save(value, folder / name)
-        written[name] = _closed(folder / name)
+        with _naming(folder / name):
+            if isinstance(value, memoryview):
+                (folder / name).write_bytes(value)
+            else:
+                torch.save(value, folder / name)
+            written[name] = _closed(folder / name)
     return written
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors of writing say which file they are about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    except RuntimeError as error:  # of torch.save, when a disk is full
+        raise CheckpointError(f"{path} could not be written: {str(error).splitlines()[0]}") from error
 
 
 def _closed(path: Path) -> File:
