@@ -68,3 +68,17 @@ def test_rows_that_became_an_array_on_the_host_still_do() -> None:
     )
     text = after(migrated(script("from somewhere import show\n" + HEAD + code)))
     assert "y.cpu().view(-1).numpy()" in text
+
+
+def test_the_index_goes_with_the_choice_of_the_device() -> None:
+    code = """\
+if torch.accelerator.is_available():
+    if index is not None:
+        torch.accelerator.set_device_index(index)
+    device = torch.accelerator.current_accelerator()
+else:
+    device = torch.device("cpu")
+model.to(device)
+"""
+    text = after(migrated(script("from somewhere import index\n" + code + STEP)))
+    assert "set_device_index" not in text and "backward(loss)" in text

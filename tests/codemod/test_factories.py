@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from accel_migrate.migrate import migrate
+from accel_migrate.result import Options
 from codemod.marked import STEP, script
-from codemod.memory import after, migrated
+from codemod.memory import after, migrated, program
 
 BODY = "\n".join("    " + line for line in STEP.splitlines())
 MAKING = """\
@@ -53,3 +55,11 @@ def test_a_method_that_gives_the_model_back_makes_none() -> None:
     text = after(migrated(script(code)))
     assert text.count("prepare") == 1
     assert text.index("accelerator.prepare(model, optimizer, loader)") < text.index("for x, y")
+
+
+def test_what_a_factory_returns_is_prepared_by_its_caller_alone() -> None:
+    nets = "class Net(nn.Linear):\n    def __init__(self, n):\n        super().__init__(8, n)\n\n\ndef small(n):\n    net = Net(n)\n    return net\n\n\ndef large(n):\n    net = Net(n)\n    return net\n"
+    main = "import nets\n" + script("").partition("model = ")[0] + "def main(name):\n    model = nets.__dict__[name](2)\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + BODY + "\n\n\nmain('small')\n"
+    result = migrate(program(main, {"nets": "from torch import nn\n\n\n" + nets}), Options())
+    assert [change.source.module for change in result.changes] == ["train"]
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after(result) or "prepare(model, optimizer)" in after(result)

@@ -53,18 +53,21 @@ def when(facts: Facts, call: ast.Call) -> When:
     tests = [(test, wanted) for test, wanted in conditions(facts, call) if off.truth(test) is not wanted]
     if not tests:
         return When.ALWAYS
-    if _is_required(facts, off):
+    if _is_required(facts, tests):
         return When.ALWAYS
     launched = all(_is_launched(facts, test, wanted) for test, wanted in tests)
     return When.LAUNCHED if launched else When.ASKED
 
 
-def _is_required(facts: Facts, off: Off) -> bool:
-    """Whether the program refuses to train on one process: `if args.distributed: ... else: raise NotImplementedError`."""
+def _is_required(facts: Facts, tests: list[Test]) -> bool:
+    """Whether the program refuses to train where `tests` do not hold: `if args.distributed: ... else: raise NotImplementedError`."""
+    asked = {(ast.unparse(test), wanted) for test, wanted in tests}
     for _, node in facts.nodes(ast.If):
         assert isinstance(node, ast.If)
-        refusing = [wanted for wanted, block in ((True, node.body), (False, node.orelse)) if _raises(block)]
-        if len(refusing) == 1 and off.truth(node.test) is refusing[0]:
+        refusing = [holds for holds, block in ((True, node.body), (False, node.orelse)) if _raises(block)]
+        negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+        text = ast.unparse(node.test.operand if negated else node.test)  # type: ignore[attr-defined]
+        if len(refusing) == 1 and (text, refusing[0] is negated) in asked:
             return True
     return False
 

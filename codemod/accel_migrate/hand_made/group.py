@@ -41,7 +41,8 @@ def edits(context: Context) -> Iterator[Edit]:
     yield from _setups(context)
     yield from _ends(context)
     for call in context.calls_of(*DEVICE_SETTERS):
-        if isinstance(context.facts.parents[call], ast.Expr):
+        chosen = any(context.facts.inside(call, choice.statement) for choice in context.home.choices)
+        if isinstance(context.facts.parents[call], ast.Expr) and not chosen:
             yield delete(context.facts, context.facts.statement(call), ID, "the accelerator picks the device")
     for source in context.facts.sources:
         for name in ("DDP", "DistributedDataParallel", "dist", "os"):

@@ -58,7 +58,7 @@ def conflicts(edits: Sequence[Edit]) -> list[EditConflict]:
 
 def content(edit: Edit) -> Hashable:
     """What `edit` changes and into what: equal for edits that ask for the same change."""
-    fields = ((name, value) for name, value in vars(edit).items() if name not in ("rule", "why", "source"))
+    fields = ((name, value) for name, value in vars(edit).items() if name not in ("rule", "why", "source", "with_comment"))
     return type(edit), *((name, frozenset(v.items()) if isinstance(v, Mapping) else v) for name, v in fields)
 
 

@@ -59,14 +59,17 @@ def is_read(variable: Variable) -> bool:
 
 def _made_apart(context: Context, one: Variable, other: Variable) -> bool:
     """Whether both come from calls of the same function of the program, neither of them through the other."""
-    return bool(_makers(context, one) & _makers(context, other))
+    makers = [_makers(context, variable) for variable in (one, other)]
+    through = one.scope.node in makers[1] or other.scope.node in makers[0]
+    return not through and bool(makers[0] & makers[1])
 
 
 def _makers(context: Context, variable: Variable) -> set[ast.AST]:
+    """The functions, not classes, whose results `variable` holds."""
+    facts = context.facts
     values = [getattr(b.statement, "value", None) for b in variable.bindings]
-    return {
-        function for value in values if isinstance(value, ast.Call) for function in context.facts.callees.get(value, ())
-    }
+    called = (function for value in values if isinstance(value, ast.Call) for function in facts.callees.get(value, ()))
+    return {function for function in called if facts.scopes[function].enclosing_class is None}
 
 
 def _has_accelerator(context: Context, variable: Variable) -> bool:

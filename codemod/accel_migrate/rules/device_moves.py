@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from accel_migrate.context import Context
-from accel_migrate.edits import DeleteStatement, Edit, Finding, ReplaceStatement
+from accel_migrate.edits import Edit, Finding, ReplaceStatement
 from accel_migrate.facts import catalog
 from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.facts.scopes import parameters
@@ -44,7 +44,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     yield from _equal_branches(context, gone)
     for call in context.calls_of("torch.cuda.set_device", "torch.accelerator.set_device_index", "torch.accelerator.set_device"):
         statement = context.facts.statement(call)
-        yield DeleteStatement(source=context.source(call), rule=ID, why="the accelerator picks the device", node=statement)
+        if not any(context.facts.inside(statement, choice.statement) for choice in context.home.choices):
+            yield delete(context.facts, statement, ID, "the accelerator picks the device")
 
 
 def _parks(call: ast.Call, name: str) -> bool:
