@@ -176,3 +176,18 @@ print(kind([first, last]), kind(FULL))
     assert not check(program(text.replace("FULL", "[first, last]")), Wanted()).faults
     (fault,) = check(program(text.replace("FULL", "[last, first]")), Wanted()).faults
     assert line_of(fault) == 7
+
+
+def test_what_is_unwrapped_where_it_is_wrapped_is_bare() -> None:
+    text = """
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model = accelerator.prepare(torch.nn.Linear(2, 2))
+bare = model.module if hasattr(model, "module") else model
+print(bare.in_features)
+"""
+    assert not check(program(text), Wanted()).faults
+    (fault,) = check(program(text.replace("bare.in", "model.in")), Wanted()).faults
+    assert line_of(fault) == 8

@@ -144,7 +144,14 @@ class Program(Around):
 
     def is_prepared(self, node: ast.AST) -> bool:
         """Whether `node` is surely what `prepare` returned."""
-        return any(isinstance(v, Prepared) and not self._may_be_bare(node, v) for v in self.facts.of(node))
+        marks = [v for v in self.facts.of(node) if isinstance(v, Prepared)]
+        return bool(marks) and not self._is_unwrapped_if_wrapped(node) and any(not self._may_be_bare(node, v) for v in marks)
+
+    def _is_unwrapped_if_wrapped(self, node: ast.AST) -> bool:
+        """Whether `node` is a variable like `bare = model.module if hasattr(model, "module") else model`."""
+        key = self.flow.key(node) if isinstance(node, ast.Name) else None
+        chosen = [v for v in self.flow.assigned.get(key, ()) if isinstance(v, ast.IfExp)] if key is not None else []
+        return any(isinstance(n, ast.Attribute) and n.attr == "module" for v in chosen for n in (v.body, v.orelse))
 
     def _may_be_bare(self, node: ast.AST, mark: Prepared) -> bool:
         """Whether `node` reads a variable of another function, or an attribute, in a function that is only called above the `prepare`."""
