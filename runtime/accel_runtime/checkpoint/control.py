@@ -105,6 +105,7 @@ class Checkpointing(Preparing):
             CheckpointError: there is none, it is damaged, or it does not fit what is prepared. Nothing has been changed then.
         """
         from .errors import CheckpointError
+        from .foreign import is_foreign, load_foreign
         from .load import load, open_checkpoint
         from .loaders import begin_anew
 
@@ -115,7 +116,11 @@ class Checkpointing(Preparing):
                 "Unsupported optimizer map location passed, please choose one of `None`, `'cpu'`, or `'on_device'`"
             )
         asked = None if input_dir in (None, "auto") else os.fspath(input_dir)
-        checkpoint = open_checkpoint(self, asked, bool((load_kwargs or {}).get("weights_only", True)))
+        weights_only = bool((load_kwargs or {}).get("weights_only", True))
+        if asked is not None and is_foreign(Path(asked)):
+            load_foreign(self, Path(asked), weights_only, **load_model_func_kwargs)
+            return asked
+        checkpoint = open_checkpoint(self, asked, weights_only)
         if checkpoint is None:
             if input_dir == "auto":
                 return None

@@ -85,7 +85,7 @@ def read_model(folder: Path, model: nn.Module | None = None) -> dict[str, Any]:
     state = _found(folder)
     if state is None:
         raise CheckpointError(f"{folder} holds no model: there is neither {SAFE} nor {PICKLED}, nor an index of parts")
-    return state if model is None else state | _shared(state, model)
+    return state if model is None else state | shared_with(state, model)
 
 
 def _found(folder: Path) -> dict[str, Any] | None:
@@ -99,7 +99,7 @@ def _found(folder: Path) -> dict[str, Any] | None:
     return _joined(blocks) if blocks else None
 
 
-def _shared(state: dict[str, Any], model: nn.Module) -> dict[str, Any]:
+def shared_with(state: dict[str, Any], model: nn.Module) -> dict[str, Any]:
     """What is missing of `state`, where it is the same tensor of the model under another name."""
     present = {id(value): name for name, value in model.state_dict(keep_vars=True).items() if name in state}
     return {
