@@ -15,6 +15,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -160,16 +161,27 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     for line in [header, *cells]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()[:240]
     yield ""
-    yield ", ".join(f"{count} {outcome}" for outcome, count in Counter(row.outcome for row in rows).most_common())
-    yield from _alarms(rows)
+    yield from totals(rows)
 
 
-def _alarms(rows: Sequence[Row]) -> Iterator[str]:
-    yield f"{sum(row.compiles == 'NO' for row in rows)} results do not compile"
-    yield f"{sum(row.stable == 'NO' for row in rows)} results change in a second run"
+def totals(rows: Sequence[Row]) -> Iterator[str]:
+    """How many were migrated, left with findings, refused and why, and what is right of all that was written."""
+    counts = Counter(row.outcome for row in rows)
+    changed = [row for row in rows if row.outcome == "changed"]
+    others = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("refused", "unchanged", "unreadable", "too slow", "crashed"))
+    yield f"{len(rows)} programs: {len(changed)} migrated ({sum(row.findings > 0 for row in changed)} of them left with findings), {others}"
+    for reason, count in Counter(_kind(row.reason) for row in rows if row.outcome == "refused").most_common():
+        yield f"    refused {count}: {reason}"
+    yield f"output compiles: {sum(row.compiles == 'yes' for row in changed)} of {len(changed)}"
+    yield f"second run changes nothing: {sum(row.stable == 'yes' for row in changed)} of {len(changed)}"
     timed = [row for row in rows if row.seconds_per_1000]
     seconds, lines = sum(row.seconds_per_1000 * row.lines for row in timed) / 1000, sum(row.lines for row in timed)
-    yield f"{lines} lines in {seconds:.1f} CPU seconds: {lines / max(seconds, 1e-9):.0f} lines per second"
+    yield f"{seconds / max(lines, 1) * 1000:.2f} CPU seconds per 1,000 lines ({lines} lines in {seconds:.1f} s)"
+
+
+def _kind(reason: str) -> str:
+    """`reason` without the place that it names."""
+    return re.sub(r"\S*[/\w]\.(py|ipynb):[\w: ]*\d+:? ?", "", " ".join(reason.split()))[:150]
 
 
 def _cell(value: object) -> str:
