@@ -191,3 +191,48 @@ print(bare.in_features)
     assert not check(program(text), Wanted()).faults
     (fault,) = check(program(text.replace("bare.in", "model.in")), Wanted()).faults
     assert line_of(fault) == 8
+
+
+def test_a_model_that_gathers_for_its_loss_returns_what_is_global() -> None:
+    text = """
+import torch
+import torch.nn.functional as F
+from accel_runtime import Accelerator, gather_for_metrics
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(torch.nn.Linear):
+    def forward(self, x, y):
+        return F.mse_loss(GATHER(super().forward(x)), GATHER(y))
+
+
+accelerator = Accelerator(split_batches=True)
+model, loader = accelerator.prepare(Net(1, 1), DataLoader(TensorDataset(torch.ones(9, 1), torch.ones(9, 1)), batch_size=3))
+total = 0.0
+for x, y in loader:
+    with torch.no_grad():
+        total += model(x, y).item()
+accelerator.print(total / len(loader))
+"""
+    assert not check(program(text.replace("GATHER", "gather_for_metrics")), Wanted()).faults
+    (fault,) = check(program(text.replace("GATHER", "")), Wanted()).faults
+    assert fault.rule == "metric-without-gather"
+
+
+def test_what_is_reduced_in_place_is_global() -> None:
+    text = """
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+
+accelerator = Accelerator()
+loader = accelerator.prepare(DataLoader(torch.ones(9, 1), batch_size=3))
+total = torch.zeros(1)
+for x in loader:
+    total += x.sum().item()
+REDUCE
+accelerator.print(total.item())
+"""
+    assert not check(program(text.replace("REDUCE", "dist.all_reduce(total)")), Wanted()).faults
+    assert check(program(text.replace("REDUCE", "")), Wanted()).faults

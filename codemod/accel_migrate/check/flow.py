@@ -15,6 +15,9 @@ Key = tuple[object, str]
 FILLING = {"append", "extend", "insert", "add"}
 """Methods that put their last argument into a container."""
 
+REDUCING = {f"torch.distributed.{name}" for name in ("all_reduce", "broadcast", "reduce")}
+"""Functions that make their first argument, in place, the same on all processes."""
+
 
 class Flow:
     """Follows variables and `self.` attributes through assignments."""
@@ -38,6 +41,10 @@ class Flow:
                 key = self.key(call.func.value)  # type: ignore[attr-defined]
                 if key is not None:
                     found[key].append(call.args[-1])  # type: ignore[attr-defined]
+            elif call.args and self.facts.external.get(call, "") in REDUCING:  # type: ignore[attr-defined, arg-type]
+                key = self.key(call.args[0])  # type: ignore[attr-defined]
+                if key is not None:
+                    found[key].append(call)  # type: ignore[arg-type]
         return found
 
     def key(self, node: ast.AST) -> Key | None:

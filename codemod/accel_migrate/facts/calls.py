@@ -12,7 +12,7 @@ from accel_migrate.facts.classes import find_method, is_record, named_fields, re
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.meters import only_computes
-from accel_migrate.facts.prepared import GATHERING
+from accel_migrate.facts.prepared import GATHERING, gathers_in
 from accel_migrate.facts.recurrent import note_start
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.stacks import Stacks
@@ -232,6 +232,7 @@ class Calls(Stacks):
         self.facts.callees[node].add(method)
         result = self.machine.run_function(method, self.facts.scopes[method], env, target)
         gathers = any(self.facts.inside(statement, method) for statement, gather in self.machine.plan.items() if gather.backward is not None)
+        gathers |= self.machine.accelerated and gathers_in(method)
         if not result and role is Role.MODEL and self.takes_shard(args) and not gathers:
             return self.model_output(args)
         if role is Role.MODEL and not self.machine.no_grad:

@@ -41,6 +41,12 @@ def is_gathering(name: str) -> bool:
     return name.startswith(_LIBRARIES) and name.rpartition(".")[2] in GATHERING | _OTHERS
 
 
+def gathers_in(function: ast.AST) -> bool:
+    """Whether what `function` computes is of the whole batch: it gathers the rows itself."""
+    calls = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+    return any((f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else "") in GATHERING for f in calls)
+
+
 def prepared(machine: Machine, method: str, node: ast.Call, args: Arguments) -> Values:
     """What `prepare(a, b)` or `unwrap_model(a)` returns: what it was given, with or without a mark that says so."""
     if method == "unwrap_model":
