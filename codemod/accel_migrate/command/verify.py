@@ -7,10 +7,12 @@ import json
 import math
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+@contextmanager
+def _ends_like_an_interrupt() -> Iterator[None]:
+    """A command that is ended (SIGTERM) clears scratch copies and processes away, too."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def run(arguments: argparse.Namespace, original: Job, migrated: Job, began: float | None = None) -> int:
     """Verify, print the report in the format asked for, and return the exit status; all counts as its time from `began` on."""
     began = time.monotonic() if began is None else began
@@ -52,7 +68,7 @@ def run(arguments: argparse.Namespace, original: Job, migrated: Job, began: floa
         raise UserError(f"--html {arguments.html}: there is no such folder")
     scratch = Path(tempfile.mkdtemp(prefix="accel-verify-"))
     try:
-        with progress(len(arguments.processes)) as begin, _runner(arguments, scratch, (original, migrated), begin) as warm:
+        with _ends_like_an_interrupt(), progress(len(arguments.processes)) as begin, _runner(arguments, scratch, (original, migrated), begin) as warm:
             cpu = arguments.device == "cpu" or warm.call("accel_migrate.verify.hooks.devices:count") < max(arguments.processes)
             report = verify(_request(arguments, original, migrated, cpu), warm, begin)
     finally:

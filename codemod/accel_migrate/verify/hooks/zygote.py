@@ -60,10 +60,14 @@ def main() -> None:
             print(json.dumps(_answer(request)), file=answers)
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(how: signal.Signals = signal.SIGTERM) -> None:
     """Where the system offers it: a command that is killed leaves nothing running."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, how)
+
+
+def _interrupted(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def _import_if_installed(name: str) -> None:
@@ -76,6 +80,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     read_end, write_end = os.pipe()
     supervisor = os.fork()
     if supervisor == 0:
+        signal.signal(signal.SIGTERM, _interrupted)  # which may reach the whole group: the ranks have groups of their own, and must end
         os.close(read_end)
         with contextlib.suppress(KeyboardInterrupt), os.fdopen(write_end, "w") as answer:
             answer.write(json.dumps(_called(request) if "call" in request else _supervise(request)))
@@ -181,6 +186,8 @@ def _fork_rank(request: dict[str, Any], rank: int, port: int) -> int:
     if pid:
         return pid
     os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _die_with_parent(signal.SIGKILL)
     code = 1
     try:
         _redirect(Path(request["out"]), rank)
