@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from . import launch_plan
 from .launch_arguments import parse
+from .launch_network import address_towards
 from .launch_notes import FOLDER, PREFIX, Notes
 from .launch_plan import Plan
 from .launch_report import failed
@@ -129,6 +130,7 @@ def _config(plan: Plan) -> Any:
         rdzv_backend=backend,
         rdzv_endpoint=endpoint,
         rdzv_configs=further,
+        local_addr=address_towards(options.main_process_ip) if options.num_machines > 1 else None,
         **_own_interrupts(LaunchConfig),
     )
 

@@ -57,7 +57,7 @@ def _check(options: argparse.Namespace, given: set[str]) -> None:
     """What no single value can show."""
     for section, switch in SECTIONS.items():
         if getattr(options, switch) and not offered(switch):
-            raise LaunchError(f"--{switch}: this version of the runtime trains data parallel only; leave it out, and {section} of the file")
+            raise LaunchError(f"--{switch}: the runtime does not have this strategy; leave it out, and {section} of the file")
         lonely = next((name for name in sorted(given) if SETTINGS[name].section == section), None)
         if lonely and not getattr(options, switch):
             raise LaunchError(f"--{lonely} needs --{switch}")

@@ -13,6 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+from .launch_network import address_towards, interface_towards
 from .settings.errors import LaunchError
 from .settings.offered import SECTIONS
 from .settings.table import SETTINGS
@@ -105,6 +106,8 @@ def _environment(options: argparse.Namespace, local_processes: int) -> dict[str,
     values |= {
         "ACCELERATE_USE_CPU": options.cpu,
         "CUDA_VISIBLE_DEVICES": None if options.gpu_ids == "all" else options.gpu_ids,
+        "GLOO_SOCKET_IFNAME": _interface(options),
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1" if _may_come_back(options) else None,
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),  # sets of strings in one order on all processes
         "OMP_NUM_THREADS": threads(options.num_cpu_threads_per_process, local_processes),
     }
@@ -114,6 +117,17 @@ def _environment(options: argparse.Namespace, local_processes: int) -> dict[str,
         for name, value in values.items()
         if value is not None and (value is not False or name in settings)
     }
+
+
+def _may_come_back(options: argparse.Namespace) -> bool:
+    """Whether a machine may meet the others again: it would wait for ever for an address that torch gives out only once."""
+    return bool(options.num_machines > 1 and options.rdzv_backend == "c10d")
+
+
+def _interface(options: argparse.Namespace) -> str | None:
+    if options.num_machines == 1 or "GLOO_SOCKET_IFNAME" in os.environ:
+        return None
+    return interface_towards(options.main_process_ip)
 
 
 def _spelled(value: Any) -> str:
@@ -197,6 +211,8 @@ def _torchrun(plan: Plan) -> list[str]:
         line += ["--node-rank", str(further.pop("rank")), "--master-addr", host, "--master-port", port]
     else:
         line += ["--rdzv-endpoint", endpoint]
+        own = address_towards(options.main_process_ip) if options.num_machines > 1 else None
+        line += ["--local-addr", own] if own else []
     if further:
         line += ["--rdzv-conf", ",".join(f"{key}={_spelled(value)}" for key, value in further.items())]
     if options.max_restarts:

@@ -59,7 +59,9 @@ def test_a_dry_run_of_several_is_torchrun(capsys):
     )
 
 
-def test_a_dry_run_on_the_second_of_two_machines(capsys):
+def test_a_dry_run_on_the_second_of_two_machines(capsys, monkeypatch):
+    monkeypatch.setattr(launch_plan, "address_towards", lambda host: "10.0.0.2")
+    monkeypatch.setattr(launch_plan, "interface_towards", lambda host: None)
     machines = [
         "--cpu",
         "--num_machines",
@@ -77,7 +79,10 @@ def test_a_dry_run_on_the_second_of_two_machines(capsys):
         in capsys.readouterr().out
     )
     assert launch.main(["--dry-run", *machines, "--rdzv_backend", "c10d", __file__]) == 0
-    assert "--rdzv-backend c10d --rdzv-endpoint 10.0.0.1:1234 --rdzv-conf is_host=false" in capsys.readouterr().out
+    assert (
+        "--rdzv-backend c10d --rdzv-endpoint 10.0.0.1:1234 --local-addr 10.0.0.2 --rdzv-conf is_host=false"
+        in capsys.readouterr().out
+    )
 
 
 def test_the_printed_torchrun_command_is_one_that_torchrun_takes(capsys):
@@ -149,9 +154,7 @@ def test_sizes_and_deepspeed_by_accelerates_variables(every_strategy):
 def test_a_strategy_that_the_runtime_lacks_is_refused(capsys, monkeypatch):
     monkeypatch.setattr(offers, "_HOMES", dict.fromkeys(offers._HOMES, "no_such_strategy"))
     assert launch.main(["--use_deepspeed", __file__]) == 2
-    assert capsys.readouterr().err.startswith(
-        "accel launch: --use_deepspeed: this version of the runtime trains data parallel only"
-    )
+    assert capsys.readouterr().err.startswith("accel launch: --use_deepspeed: the runtime does not have this strategy")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kwargs import PRECISIONS
+from ..plugins import SHARDING_STRATEGIES, STATE_DICT_TYPES, WRAP_POLICIES
 from .kinds import COUNT, DEVICES, FILE, FLAG, NUMBER, PORT, POSITIVE, SECONDS, TEXT, YES_NO, Kind, choice
 
 DISTRIBUTED_TYPES = (
@@ -113,18 +114,18 @@ _FSDP = (
     _fsdp("version", choice("1", "2"), "understood; sharding is torch's fully_shard (2) for both"),
     _fsdp(
         "sharding_strategy",
-        choice("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"),
+        choice(*SHARDING_STRATEGIES),
         "what is sharded, by FSDP 1's names",
     ),
     _fsdp(
         "reshard_after_forward",
-        TEXT,
+        choice("true", "false", *SHARDING_STRATEGIES),
         "true: free parameters between forward and backward (saves memory, costs traffic)",
     ),
     _fsdp("offload_params", YES_NO, "keep parameters and optimizer states in host memory"),
     _fsdp(
         "auto_wrap_policy",
-        choice("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"),
+        choice(*WRAP_POLICIES),
         "which modules are sharded as a unit",
     ),
     _fsdp(
@@ -141,8 +142,8 @@ _FSDP = (
     _fsdp("forward_prefetch", YES_NO, "fetch the next parameters during forward (FSDP 1)"),
     _fsdp(
         "state_dict_type",
-        choice("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"),
-        "how save_state writes the model",
+        choice(*STATE_DICT_TYPES),
+        "what checkpoints hold",
     ),
     _fsdp("use_orig_params", YES_NO, "keep the parameters' own shapes (FSDP 1; always so in 2)"),
     _fsdp("cpu_ram_efficient_loading", YES_NO, "only the main process reads weights; the others receive them"),
