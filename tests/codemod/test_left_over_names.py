@@ -73,3 +73,9 @@ for x in loader:
 def test_a_sum_in_place_keeps_the_gradient_that_passes_it() -> None:
     text = after(migrated(SUMMED.format(summed="dist.all_reduce(moments)")))
     assert "accelerator.use_distributed:\n            dist.all_reduce(moments)\n" in text
+
+
+def test_a_setting_of_a_module_that_looks_at_all_of_its_variables_stays() -> None:
+    text = SUMMED.format(summed="pass").replace('dist.init_process_group("nccl")', 'backend = "nccl"\nsettings = dict(globals())\ndist.init_process_group(backend)')
+    assert '\nbackend = "nccl"\n' in after(migrated(text))
+    assert "backend" not in after(migrated(text.replace("settings = dict(globals())\n", "")))

@@ -81,7 +81,15 @@ def _maker_scopes(facts: Facts) -> list[Scope]:
         for binding in facts.bindings:
             if any(facts.role(v) is role for v in binding.values) and not in_model_class(facts, binding.scope):
                 found[binding.scope] = None
-    return list(found)
+    return [s for s in found if not _is_never_called(facts, s)] or list(found)
+
+
+def _is_never_called(facts: Facts, scope: Scope) -> bool:
+    """Whether `scope` is a function of an imported file that this program does not call: another script's `main`."""
+    node = scope.node
+    if not isinstance(node, ast.FunctionDef) or scope.source is facts.entry or scope.enclosing_class is not None:
+        return False
+    return not facts.callers.get(node) and node not in facts.called_back
 
 
 def _at_choice(facts: Facts, choice: DeviceChoice, choices: list[DeviceChoice]) -> Home:

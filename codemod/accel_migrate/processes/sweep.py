@@ -21,6 +21,7 @@ from accel_migrate.edits import (
     ReplaceExpression,
     ReplaceStatement,
 )
+from accel_migrate.facts.device_text import LOOK_AT_ALL
 from accel_migrate.facts.rank_names import LAUNCHER_ARGUMENTS
 from accel_migrate.facts.ranks import argument_name
 from accel_migrate.processes.effects import has_no_effect, is_empty, looks_only
@@ -199,8 +200,15 @@ class Sweep:
                 yield from self._elements(node, targets[0], value)  # type: ignore[arg-type]
             elif ast.unparse(targets[0]) == ast.unparse(value) and isinstance(node, ast.Assign):
                 yield self._delete(node)
-            elif self._lost(targets[0]) and has_no_effect(value):
+            elif self._lost(targets[0]) and has_no_effect(value) and not self._is_looked_up(node):  # type: ignore[arg-type]
                 yield self._delete(node)  # type: ignore[arg-type]
+
+    def _is_looked_up(self, statement: ast.stmt) -> bool:
+        """Whether `statement` makes a setting of a module that looks at all of its variables: `exec(open("overrides.py").read())`."""
+        if not isinstance(self.after.parents[statement], ast.Module):
+            return False
+        calls = (n for n in self._nodes(ast.Call) if ast.unparse(n.func) in LOOK_AT_ALL)  # type: ignore[attr-defined]
+        return any(self._source(call) is self._source(statement) for call in calls)
 
     def _elements(self, node: ast.stmt, targets: ast.Tuple, values: ast.Tuple) -> Iterator[Edit]:
         pairs = list(zip(targets.elts, values.elts, strict=True))
