@@ -24,6 +24,7 @@ from accel_migrate.processes.stages import finished, staged
 from accel_migrate.project import Project
 from accel_migrate.refusals import plain_refusal, reason_to_refuse
 from accel_migrate.result import FileChange, Options, Result
+from accel_migrate.rules._partners import RULE as PARTNERS
 from accel_migrate.selection import is_wanted
 from accel_migrate.source import Source
 from accel_migrate.suppress import is_suppressed, suppressions
@@ -86,7 +87,8 @@ def _findings(project: Project, options: Options) -> list[Finding]:
     facts = gather_facts(project)
     if reason_to_refuse(facts) is not None:
         return []
-    _, _, plan = decided(project, facts, lambda facts: _planned(facts, options))
+    reporting = replace(options, ignore=options.ignore | {PARTNERS})
+    _, _, plan = decided(project, facts, lambda facts: _planned(facts, reporting))
     if plan is None or _unreached(plan) is not None:
         return []
     return [finding for finding in plan.findings if is_wanted(finding.rule, options)]

@@ -37,6 +37,7 @@ _HOME = {
     "global_len": "live",
     "global_mean": "live",
     "global_sum": "live",
+    "local_rows": "live",
     "notebook_launcher": "launchers",
     "set_seed": "rng",
     "skip_first_batches": "data.skip",

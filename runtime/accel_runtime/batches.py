@@ -198,6 +198,11 @@ class Tracker:
         """The share of the batch of which `value` is one of the tensors or lists, or a view, with one row per sample."""
         return next((batch.share for batch in reversed(self._live() + self._held()) if batch.holds(value)), None)
 
+    @property
+    def by_sample(self) -> bool:
+        """Whether the batches in use have a row for each sample on every process; the answer is the same on all of them."""
+        return all(run.by_sample for run in self.runs or ([self.ended] if self.ended is not None else []))
+
     def delivered(self) -> list[Delivered]:
         """The batches that values may be computed from: of the passes in progress, and kept ones."""
         return self._live() + self._held()

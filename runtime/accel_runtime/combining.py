@@ -72,6 +72,19 @@ class Combining(ProcessControl):
             return by_blocks(self, input_data, lambda parts: gather_for_metrics(self, parts, False))
         return gather_for_metrics(self, input_data, use_gather_object)
 
+    def local_rows(self, whole: Any) -> Any:
+        """This process's rows of what was computed from the whole batch, such as `gather_for_metrics(x).flip(0)`; no communication.
+
+        Args:
+            whole: tensors `[rows of the global batch, ...]`, or a container of such.
+
+        Raises:
+            ValueError: no batch in use has as many rows; on several processes, in a script without `split_batches=True`, none has.
+        """
+        from .whole_batch import local_rows
+
+        return local_rows(self, whole)
+
     def gather_with_grad(self, data: Any, in_blocks: bool = False) -> Any:
         """The rows of the global batch in the original order, each once, with gradients: for losses that look at all of them.
 

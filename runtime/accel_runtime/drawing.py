@@ -21,6 +21,7 @@ def draw_rows(world: World, tracker: Tracker, factory: Callable[..., Any], *args
 
     The batch size is dimension 0 of a tensor argument, the first entry of a size given as a tuple or as `size=`, or the
     first integer (the last one for NumPy's distributions). Where it is no live batch's, the call is made as it stands.
+    Of a permutation (`torch.randperm`) the entries in the places of this process's rows count from the whole batch's first row.
     """
     if world.size == 1:
         return factory(*args, **kwargs)
@@ -40,7 +41,7 @@ def draw_rows(world: World, tracker: Tracker, factory: Callable[..., Any], *args
     args, kwargs = _widen_all(place, share, args, kwargs)
     with _shared_stream(world, args, kwargs):
         drawn = factory(*args, **kwargs)
-    return _order_of(drawn, share) if factory is torch.randperm else drawn[share.start : share.stop]
+    return drawn[share.start : share.stop]
 
 
 def _draws_inside(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -103,12 +104,6 @@ def _widen_tensor(tensor: torch.Tensor, share: Share) -> torch.Tensor:
     whole = tensor.detach()[:1].repeat(share.total, *(1,) * (tensor.ndim - 1))
     whole[share.start : share.stop] = tensor.detach()
     return whole
-
-
-def _order_of(permutation: torch.Tensor, share: Share) -> torch.Tensor:
-    """The order which a permutation of the global batch gives to this process's rows."""
-    mine = permutation[(permutation >= share.start) & (permutation < share.stop)]
-    return mine - share.start
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def global_len(world: World, tracker: Tracker, value: Any) -> int:
 
     Of the batch's own tensors, views of them and lists, and of a number (of samples of the batch in progress, or a
     multiple), it is known without communication. Anything else may be joined, chosen or made: all processes exchange how
-    many rows they have.
+    many rows they have, and so they do where the loader has a `collate_fn` of its own.
 
     Raises:
         ValueError: a number which is no multiple of this process's samples, or a view of some rows of the batch which may
@@ -63,10 +63,10 @@ def global_len(world: World, tracker: Tracker, value: Any) -> int:
     rows = rows_of(value)
     if world.size == 1:
         return rows
-    if isinstance(value, int):
+    if isinstance(value, int) and tracker.by_sample:
         return _scaled_number(world, tracker, value)
     tensor = value if isinstance(value, torch.Tensor) else next((leaf for leaf in leaves(value) if leaf.ndim), None)
-    share = tracker.holding(value if tensor is None else tensor)
+    share = None if isinstance(value, int) else tracker.holding(value if tensor is None else tensor)
     if share is not None:
         return share.total
     everyone = collectives.all_gather_number(world, rows)

@@ -1,7 +1,7 @@
 """The Accelerator at hand, for code that has none: model files, loss functions.
 
-`draw`, `global_mean`, `global_sum`, `global_len`, `gather_for_metrics` and `gather_with_grad` are the methods of the Accelerator made last. Where
-there is none, they do what the same line does in a plain script. They may be called within a model's `forward`, which all
+`draw`, `global_mean`, `global_sum`, `global_len`, `gather_for_metrics`, `gather_with_grad` and `local_rows` are the methods of the
+Accelerator made last. Where there is none, they do what the same line does in a plain script. They may be called within a model's `forward`, which all
 processes run on their parts of the same batch, those without samples too.
 """
 
@@ -67,3 +67,9 @@ def gather_with_grad(data: Any) -> Any:
     """The rows of the global batch in the original order, each once, with gradients."""
     accelerator = live_accelerator()
     return data if accelerator is None else accelerator.gather_with_grad(data)
+
+
+def local_rows(whole: Any) -> Any:
+    """This process's rows of what was computed from the whole batch."""
+    accelerator = live_accelerator()
+    return whole if accelerator is None else accelerator.local_rows(whole)

@@ -24,15 +24,18 @@ class Delivered:
         storages: the addresses of its tensors' storages, which are not given to others while this object lives.
         strides: from row to row of each of these tensors.
         lists: its lists, such as one text per sample.
+        by_sample: whether each of these has a row for each sample on every process. What a `collate_fn` of the script joins
+            may have as many rows as samples on one process by chance, and other numbers elsewhere.
     """
 
-    __slots__ = ("lists", "share", "storages", "strides")
+    __slots__ = ("by_sample", "lists", "share", "storages", "strides")
 
     _expired = torch.UntypedStorage._expired
     _free = torch.UntypedStorage._free_weak_ref
 
-    def __init__(self, share: Share, batch: Any) -> None:
+    def __init__(self, share: Share, batch: Any, by_sample: bool = True) -> None:
         self.share = share
+        self.by_sample = by_sample
         self.storages: list[int] = []
         self.strides: list[int] = []
         self.lists: list[Any] = []
@@ -71,6 +74,8 @@ class Delivered:
         Raises:
             ValueError: a view of some rows, while other processes may see all of theirs in it.
         """
+        if not self.by_sample:
+            return False
         rows, local = len(value), self.share.local
         if not isinstance(value, torch.Tensor):
             return rows == local and any(value is known for known in self.lists)
@@ -97,6 +102,7 @@ class Run:
         self.tracker = tracker
         self.length = length
         self.source = source
+        self.by_sample = True
         self.count = 0
         self.at_end = False
         self.exhausted = False
@@ -121,7 +127,7 @@ class Run:
         self.fetched_at = self.tracker.fetches
         self.prune()
         self.totals.append(share.total)
-        self.batches.append(Delivered(share, batch))
+        self.batches.append(Delivered(share, batch, self.by_sample))
 
     def use(self) -> None:
         """Note that a value is computed; a pass that holds several unused batches by then is fetched from ahead."""

@@ -42,6 +42,19 @@ def gather_with_grad(accelerator: Accelerator, data: Any, in_blocks: bool = Fals
     return map_tensors(lambda rows: _with_grad(accelerator, next(owns), rows[:real] if real > 0 else rows, *next(places)), whole)
 
 
+def local_rows(accelerator: Accelerator, whole: Any) -> Any:
+    """Of `whole`, with the rows of a batch in use, those of this process; see `Accelerator.local_rows`."""
+    if accelerator.num_processes == 1:
+        return whole
+    rows = find_batch_size(whole)
+    batches = accelerator.tracker.delivered()
+    share = next((batch.share for batch in reversed(batches) if batch.share.total == rows), None)
+    if share is None:
+        known = " and ".join(str(total) for total in sorted({batch.share.total for batch in batches})) or "no"
+        raise ValueError(f"local_rows was given {rows} rows, and the batches in use have {known} rows: give it what was computed from all rows of one of them (loaders need split_batches=True)")
+    return map_tensors(lambda tensor: tensor[share.start : share.stop], whole)
+
+
 def by_blocks(accelerator: Accelerator, data: Any, gather: Callable[[Any], Any]) -> Any:
     """`data` gathered block by block, where its rows are several batches one after another.
 

@@ -24,7 +24,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in loader:
     optimizer.zero_grad()
     partner = torch.randperm(len(x))
-    loss = F.cross_entropy(model(x[partner]), y) + F.cross_entropy(model(x), y)
+    loss = F.cross_entropy(model(x)[partner], y) + F.cross_entropy(model(x), y)
     loss.backward()
     optimizer.step()
 print(loss.item())

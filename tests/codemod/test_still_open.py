@@ -46,7 +46,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in loader:
     optimizer.zero_grad()
     partner = torch.randperm(len(x))
-    loss = torch.nn.functional.mse_loss(model(x[partner]), y)
+    loss = torch.nn.functional.mse_loss(model(x)[partner], y)
     loss.backward()
     optimizer.step()
 """

@@ -30,6 +30,7 @@
 | meters | several files, AverageMeter, top-k accuracy, `args.gpu`, DataParallel, resume |
 | metric_logger | a logger whose generator hands out the batches, `device` passed by keyword, meters by name |
 | multitask | nested dict batches, losses from a method of the model, one function for both phases, logging set up at import |
+| partners | pictures mixed with others of their batch: by a drawn order, from behind, by their neighbours |
 | partial_step | a step bound by `functools.partial`, summed up by a generator |
 | prefetched | no loader: the next batch fetched before the step of this one, a class that hands out batches, batches given to the model at once |
 | recurrent_state | the state of an LSTM made for whole batches, handed on from batch to batch, started anew for evaluation |

@@ -86,3 +86,17 @@ def test_draws_for_a_batch_replayed_by_cycle(kind: str, n: int) -> None:
         return {"drawn": drawn}
 
     assert_same_training(program, n)
+
+
+def test_an_order_picks_partners_from_the_whole_batch() -> None:
+    def program(trainer: Any) -> dict[str, Any]:
+        loader = trainer.prepare(DataLoader(data(11), 4))
+        mixed = []
+        for x, _ in loader:
+            order = trainer.draw(torch.randperm, len(x))
+            mixed.append(trainer.gather_for_metrics(x + trainer.gather_for_metrics(x)[order]))
+            mixed.append(trainer.gather_for_metrics(x + trainer.local_rows(trainer.gather_for_metrics(x).flip(0))))
+        return {"mixed": mixed}
+
+    for n in (1, 2, 3):
+        assert_same_training(program, n)

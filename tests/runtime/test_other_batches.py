@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from .ranks import RanksFailed
 from .training import accelerated, assert_same_training, data, mlp, weights
@@ -168,5 +168,20 @@ def test_a_loss_over_two_loaders_by_its_two_parts(n):
             trainer.backward(model(u).square().mean())
             means.append([p.grad.clone() for p in model.parameters()])
         return {"gradients": means}
+
+    assert_same_training(program, n)
+
+
+def joined(samples):
+    """Each sample is a run of rows, which stand one after another."""
+    return torch.cat([torch.full((int(x[0]), 2), 1.0) for x in samples]), torch.tensor([x[0] for x in samples])
+
+
+@pytest.mark.parametrize("n", NS)
+def test_the_length_of_rows_that_a_collate_fn_joins(n):
+    def program(trainer):
+        runs = torch.tensor([[1.0], [1.0], [3.0], [2.0], [4.0], [1.0], [2.0], [0.0], [1.0]])
+        loader = trainer.prepare(DataLoader(TensorDataset(runs), 4, collate_fn=lambda samples: joined([x for (x,) in samples])))
+        return {"lengths": [(trainer.global_len(rows), trainer.global_len(count), trainer.global_len(len(rows))) for rows, count in loader]}
 
     assert_same_training(program, n)

@@ -51,6 +51,9 @@ class Plain:
     def gather_for_metrics(self, data: Any, in_blocks: bool = False) -> Any:
         return data
 
+    def local_rows(self, whole: Any) -> Any:
+        return whole
+
     def gather_with_grad(self, data: Any, in_blocks: bool = False) -> Any:
         return data
 

@@ -24,13 +24,14 @@ _SAME = {
     "prepare_data_loader",
     "prepare_scheduler",
     "gather_for_metrics",
+    "local_rows",
     "shard_batch",
     "unwrap_model",
 }
 """Methods that return what they are given."""
 _DETACHING = {"global_mean", "global_sum"}
 """Methods that return what they are given, without its gradient."""
-_FUNCTIONS = {"draw", "gather_for_metrics", "global_len", *_DETACHING}
+_FUNCTIONS = {"draw", "gather_for_metrics", "global_len", "local_rows", *_DETACHING}
 """Methods that are functions of the runtime, too."""
 _CONSTANTS = {"is_main_process": True, "is_local_main_process": True, "is_last_process": True, "process_index": 0, "num_processes": 1}
 

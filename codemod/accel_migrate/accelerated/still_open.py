@@ -13,6 +13,7 @@ from accel_migrate.source import Source
 
 _ARGUMENTS = {"weight", "reduction"}
 _METHODS = {"gather", "gather_for_metrics", "reduce", "draw"}
+_FUNCTIONS = {"gather_for_metrics", "draw"}
 _NUMBERS = {"num_processes", "process_index"}
 """Calls with such an argument or of such a method, and such attributes, have settled what would be found on their line."""
 
@@ -37,6 +38,8 @@ def _settled_lines(source: Source) -> set[int]:
 def _settles(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
         return node.attr in _NUMBERS
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in _FUNCTIONS
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return node.func.attr in _METHODS or (node.func.attr == "backward" and any(k.arg in _ARGUMENTS for k in node.keywords))

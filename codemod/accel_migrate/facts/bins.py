@@ -50,6 +50,8 @@ class Bins:
         if not any(Spread.SHARD in ops.spreads(v) for v in inputs):
             return None
         added = args.get(1, "values") if name.startswith("index_put") else args.get(2, "src") | args.get(2, "source")
+        if not name.startswith("index_put") and any(v.joined for v in locals_of(args.get(1, "index"))) and self.evaluator.in_model(node):
+            return ops.local(Spread.SHARD, frozenset(locals_of(added)), joined=False)  # nodes are pooled: a row for each graph of this process
         sums = ops.local(Spread.SUM, ops.without_grad(frozenset().union(*inputs)), frozenset(locals_of(added)))
         if any(v.grad for v in locals_of(sums)):
             self.facts.trained_statistics.add(node)

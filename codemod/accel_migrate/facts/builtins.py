@@ -84,6 +84,7 @@ class Builtins:
         """Every local value among the arguments is shown to a person or a tool."""
         for arg in [*node.args, *(k.value for k in node.keywords)]:
             self.show_expression(arg, frame)
+            self.evaluator.keep_results(self.facts.of(arg), node)
 
     def show_expression(self, node: ast.expr, frame: Frame) -> None:
         values = self.facts.of(node)

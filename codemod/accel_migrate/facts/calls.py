@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import catalog
+from accel_migrate.facts import catalog, shown
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method, is_record, named_fields, record_fields
 from accel_migrate.facts.facts import Backward, Forward
@@ -354,6 +354,8 @@ class Calls(Stacks):
         if tensors or not base or TRAINABLE in base:
             found |= self.library.tensor_method(node, func, tensors, args, frame)
         elif func.attr == "format" and any(isinstance(v, Literal) and isinstance(v.value, str) for v in base):
+            self.library.show(node, args, frame)
+        if shown.is_shown_by(func.attr, base):
             self.library.show(node, args, frame)
         if not base and func.attr in {"update", "add", "add_batch"} and isinstance(self.facts.parents[node], ast.Expr):
             self.keep_figures(args, frame)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts import packed
 from accel_migrate.facts.classes import find_method, is_record, record_fields
+from accel_migrate.facts.joined import joined_fields
 from accel_migrate.facts.prepared import is_sharded
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
@@ -63,33 +64,20 @@ class Containers:
                 self.machine.write_heap(box, self.key(key, frame), self._converted_if_kept(value, values, frame))
         return frozenset({box})
 
-    def _converted_if_kept(self, node: ast.expr, values: Values, frame: Frame) -> Values:
-        if node not in self.machine.kept:
-            return values
-        self.convert(node, values, frame, "keep")
-        return frozenset(v for v in values if not isinstance(v, Local))
-
-    def keep_results(self, values: Values) -> None:
-        """Tuples and dicts of figures of a batch outlive it: the figures are converted where the containers are written."""
-        for site in (v.site for v in values if isinstance(v, Box)):
-            for node in _written(site):
-                if self._is_figure(self.facts.of(node)) and node not in self.machine.kept:
-                    self.machine.kept.add(node)
-                    self.machine.changed = True
-
-    def _is_figure(self, values: Values) -> bool:
-        """Whether `values` are numbers about a batch through which no gradient flows."""
-        figures = {Spread.MEAN, Spread.SUM, Spread.RATIO, Spread.COUNT, Spread.RATE}
-        return bool(ops.spreads(values) & figures) and not any(v.grad for v in locals_of(values))
-
-    def _copy_box(self, inner: Value, box: Box) -> None:
-        for key, values in self.machine.held_by(inner):
-            self.machine.write_heap(box, key, values)
-
     def key(self, node: ast.expr, frame: Frame) -> object:
         values = self.eval(node, frame)
         literals = [v.value for v in values if isinstance(v, Literal)]
         return literals[0] if len(literals) == 1 and len(values) <= 2 else ANY
+
+    def _names_kept(self, node: ast.expr, frame: Frame) -> list[object]:
+        """The keys that `self.key` may be, where every instance was given a text for it; else any."""
+        values = self.facts.of(node)
+        texts = [v.value for v in values if isinstance(v, Literal) and isinstance(v.value, str)]
+        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and frame.receiver is not None
+        if not own or len(texts) != len(values) or frame.env.get(node.value.id) != frozenset({frame.receiver}):  # type: ignore[attr-defined, union-attr]
+            return [ANY]
+        known = not self.machine.read_heap(frame.receiver.cls, f"unknown {node.attr}")  # type: ignore[union-attr, attr-defined]
+        return sorted(texts) if texts and known else [ANY]  # type: ignore[return-value]
 
     def on_Subscript(self, node: ast.Subscript, frame: Frame) -> Values:
         base = self.eval(node.value, frame)
@@ -106,7 +94,8 @@ class Containers:
         picked = self.picked_by_hand(node, base, self.facts.of(node.slice), frame)
         if picked is not None:
             return picked
-        found = ops.picked(self.element(base, key, frame), base, node.slice)
+        keys = self._names_kept(node.slice, frame) if key == ANY else [key]
+        found = ops.picked(frozenset().union(*(self.element(base, k, frame) for k in keys)), base, node.slice)
         if isinstance(node.slice, ast.Tuple) or (isinstance(node.slice, ast.Constant) and node.slice.value is None):
             found = ops.indexed(found, node.slice)
         if isinstance(node.slice, ast.Tuple) and node.slice.elts and isinstance(node.slice.elts[0], ast.Slice):
@@ -137,7 +126,7 @@ class Containers:
                 return self._returned_loss(value)
             if value.packed is not None and key == 0:
                 return frozenset({packed.data(value)})
-            return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({replace(value, batch=False)})
+            return UNKNOWN if value.spread in {Spread.COUNT, Spread.RATE} else frozenset({ops.field(value, key)})
         if isinstance(value, Made):
             if value.role is Role.SHAPE:
                 counts = {f"shape {key}": Spread.COUNT, f"filtered {key}": Spread.SUM}
@@ -200,7 +189,10 @@ class Containers:
 
     def batch_of(self, value: Value) -> Values:
         """What the loader `value` yields: slices, or whole batches where nobody prepares it."""
-        return UNKNOWN if value in self.facts.looked_at else frozenset({Local(Spread.SHARD, host=True, batch=True)})
+        if value in self.facts.looked_at:
+            return UNKNOWN
+        fields = joined_fields(self.facts, self.machine.read_heap(value, "argument collate_fn"))
+        return frozenset({Local(Spread.SHARD, host=True, batch=True, fields="".join(sorted(f"|{key}|" for key in fields)))})
 
     def _iterate_instance(self, value: Instance, frame: Frame) -> Values:
         if self.calls.stacked(value):
@@ -252,15 +244,6 @@ class Containers:
             if isinstance(value, Box):
                 found |= self._all_elements(value)
         return frozenset(found)
-
-
-def _written(site: ast.AST) -> list[ast.expr]:
-    """The values that stand in the container written at `site`."""
-    if isinstance(site, ast.Dict):
-        return site.values
-    if isinstance(site, ast.Call):
-        return [k.value for k in site.keywords if k.arg is not None]
-    return site.elts if isinstance(site, ast.Tuple | ast.List) else []
 
 
 def _from_end(node: ast.expr) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.joins import limited
 from accel_migrate.facts.kept import Kept
 from accel_migrate.facts.members import Members
+from accel_migrate.facts.records import Records
 from accel_migrate.facts.recurrent import started
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.sizes import Sizes
@@ -41,13 +43,14 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
-class Evaluator(Members, Containers, Comprehensions, Accumulators, States, Kept, ByHand, Counting, Sizes, Trainables):
+class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, States, Kept, ByHand, Counting, Sizes, Trainables):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.facts = machine.facts
         self.calls = Calls(self)
+        self._entries = defaultdict(dict)
         self._methods: dict[type[ast.expr], Callable[[Any, Frame], Values]] = {}
 
     def eval(self, node: ast.expr, frame: Frame) -> Values:

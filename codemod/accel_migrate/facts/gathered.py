@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accel_migrate.facts.arguments_of import bound_arguments
 from accel_migrate.facts.facts import Facts, Gather
 from accel_migrate.facts.values import locals_of
 
@@ -36,14 +37,21 @@ def lists_of_records(facts: Facts, gather: Gather) -> list[str]:
     around = _around(facts, gather)
     given = {n.id for n in ast.walk(around.target) if isinstance(n, ast.Name)} if isinstance(around, ast.For) else set()
     found = [name for name in gather.names if name not in gather.blocks and _is_list_of_records(facts, gather, name)]
-    return found if gather.backward is None and given & set(found) else []
+    return found if given & set(found) else []
 
 
 def _is_list_of_records(facts: Facts, gather: Gather, name: str) -> bool:
-    for node in later(facts, gather):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and any(map(_is_record, _items_of(facts, node))):
-            return True
-    return False
+    reads = (n for n in later(facts, gather) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load))
+    return any(map(_is_record, (item for read in reads for place in _places(facts, read) for item in _items_of(facts, place))))
+
+
+def _places(facts: Facts, read: ast.Name) -> Iterator[ast.Name]:
+    """`read`, and where a function of the program that is given it reads its parameter."""
+    yield read
+    call = facts.parents[read]
+    for function in facts.callees.get(call, ()) if isinstance(call, ast.Call) else ():
+        names = {parameter for parameter, value in bound_arguments(facts, call, function).items() if value is read}  # type: ignore[arg-type]
+        yield from (n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load))
 
 
 def _items_of(facts: Facts, iterated: ast.expr) -> Iterator[ast.AST]:

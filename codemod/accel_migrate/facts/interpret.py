@@ -15,6 +15,7 @@ from accel_migrate.facts.helpers import contradicted_gathers
 from accel_migrate.facts.looking import only_looked_at
 from accel_migrate.facts.machine import Machine
 from accel_migrate.facts.recurrent import plan_states
+from accel_migrate.facts.returning import returning_gathers
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.unshared import environment
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
@@ -37,7 +38,7 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     machine.settle_meters()
     machine.forget()
     machine.run_to_fixpoint()
-    contradicted = contradicted_gathers(facts)
+    contradicted = contradicted_gathers(facts) | returning_gathers(facts)
     if contradicted:
         facts.gathers = {s: g for s, g in facts.gathers.items() if s not in contradicted}
         machine.follow(facts.gathers)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import catalog
+from accel_migrate.facts import catalog, shown
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.apex import Apex
 from accel_migrate.facts.bins import Bins
@@ -61,6 +61,8 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             return self.averaged(name, node, args)
         if name in catalog.PARAMETER_MAKERS:
             return ops.without_grad(args.get(0, "data"))
+        if name in shown.FUNCTIONS:
+            return self.f_print(name, node, args, frame)
         role = catalog.role_of(name)
         if role is not None:
             return self.make(role, name, node, args)

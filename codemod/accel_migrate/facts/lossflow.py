@@ -18,7 +18,7 @@ CUTS = {"detach", "item", "tolist", "numpy", "argmax", "argmin", "sign"}
 def sources_of_losses(facts: Facts) -> set[Place]:
     """Everything of which some loss is made."""
     assigned: dict[str, list[tuple[ast.stmt, ast.expr]]] = defaultdict(list)
-    for _, node in facts.nodes(ast.Assign, ast.AugAssign, ast.AnnAssign):
+    for _, node in facts.nodes(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For):
         for target, value in _pairs(node):
             for part in _parts(target):
                 assigned[ast.unparse(part)].append((node, value))  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def _reaches(facts: Facts, statement: ast.stmt, read: ast.expr) -> bool:
 def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Targets and what they are assigned, element by element where both are tuples."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]  # type: ignore[attr-defined]
-    value = node.value  # type: ignore[attr-defined]
+    value = node.iter if isinstance(node, ast.For) else node.value  # type: ignore[attr-defined]
     for target in targets if value is not None else ():
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             yield from zip(target.elts, value.elts, strict=True)

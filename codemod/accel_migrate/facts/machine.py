@@ -65,8 +65,8 @@ class Machine:
         self.loader_loops: list[Loop] = []
         self.loops: list[ast.stmt] = []
         self.module_frames: dict[Scope, Frame] = {}
-        self.kept: set[ast.expr] = set()
-        """Values of dicts which outlive the batch of which they are figures."""
+        self.kept: dict[ast.expr, ast.Call | None] = {}
+        """Values of records which outlive the batch of which they are figures -> what puts the record into another container."""
         self.memo: dict[tuple[object, ...], Values] = {}
         self._generators: dict[FunctionNode, bool] = {}
         self._methods: dict[type[ast.stmt], Callable[[Any, Frame], None]] = {}
@@ -294,7 +294,10 @@ class Machine:
         elif isinstance(target, ast.Subscript):
             values = self.evaluator.fill(target, values, frame, statement)
             key = self.evaluator.key(target.slice, frame)
-            for owner in in_order(self.evaluator.eval(target.value, frame)):
+            owners = self.evaluator.eval(target.value, frame)
+            if isinstance(statement, ast.Assign) and target in statement.targets:
+                values = self.evaluator.entered(owners, statement.value, values, frame)
+            for owner in in_order(owners):
                 if isinstance(owner, Box):
                     self.write_heap(owner, key, values)
                 elif isinstance(owner, Made):
@@ -471,9 +474,18 @@ class Machine:
             if name in env:
                 env[name] = values
             elif a.kwarg is not None:
-                env[a.kwarg.arg] = env[a.kwarg.arg] | values
+                env[a.kwarg.arg] = env[a.kwarg.arg] | self._kept_by_name(a.kwarg, name, values)
                 env[f"**{a.kwarg.arg} {name}"] = values
         return env
+
+    def _kept_by_name(self, kwarg: ast.arg, name: str, values: Values) -> Values:
+        """`values`, given as `name`, with the dict `kwargs` that holds the objects among them."""
+        objects = frozenset(v for v in values if isinstance(v, Instance | Function | Box))
+        if not objects:
+            return values
+        keywords = Box(kwarg)
+        self.write_heap(keywords, name, objects)
+        return values | {keywords}
 
 
 def _fitting(returned: Values, env: dict[str, Values]) -> Values:

@@ -10,6 +10,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
+from accel_migrate.facts.classes import ancestry
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.liveness import outlives
 from accel_migrate.facts.operations import spreads
@@ -21,6 +22,8 @@ REDUCING = {
     "dump", "dumps", "write", "range", "isinstance", "set", "dict", "add_scalar", "log", "update", "format",
 }  # fmt: skip
 """What makes of rows something that is not one entry for each of them, or takes them away."""
+DATA = {"TensorDataset", "Subset", "ConcatDataset", "StackDataset", "DataLoader", "random_split", "WeightedRandomSampler", "SubsetRandomSampler"}
+"""What makes data of rows: every process holds all of them, and a loader shares them out anew."""
 FACTS_OF = {"shape", "dtype", "device", "ndim", "size"}
 FILLING = {"append", "extend", "insert", "appendleft", "put", "push"}
 WRAPPING = {"enumerate", "tqdm", "list", "tuple", "iter"}
@@ -137,9 +140,9 @@ class Meetings:
 
     def _called(self, call: ast.Call, node: ast.expr, keyword: str | None = None) -> Iterator[ast.expr]:
         name = self.facts.external.get(call, self.facts.text(call.func)).rpartition(".")[2]
-        if name in REDUCING:
-            return
         functions = self.facts.callees.get(call, set())
+        if name in REDUCING or (name in DATA and not functions) or any(self._makes_data(function) for function in functions):
+            return
         if name in FILLING and isinstance(call.func, ast.Attribute) and not functions:
             yield from self._reads_of(call.func.value, self.facts.statement(call))
         for function in functions:
@@ -147,6 +150,13 @@ class Meetings:
                 yield from self._given_to(function, call, node, keyword)
         if not functions:
             yield call
+
+    def _makes_data(self, function: ast.AST) -> bool:
+        """Whether `function` sets up a data set of the program's."""
+        cls = self.facts.parents.get(function)
+        if not isinstance(cls, ast.ClassDef) or getattr(function, "name", "") != "__init__":
+            return False
+        return any(isinstance(base, str) and base.startswith("torch.utils.data.") for base in ancestry(self.facts, cls))
 
     def _given_to(self, function: ast.FunctionDef, call: ast.Call, node: ast.expr, keyword: str | None) -> Iterator[ast.expr]:
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]

@@ -80,6 +80,8 @@ class Members:
                 return ops.without_grad(frozenset({value}))
             if value.spread is Spread.SHARD and name in {"T", "mT"}:
                 return ops.shaped(name, frozenset({value}), [])
+            if value.batch and f"|{name}|" in value.fields:
+                return frozenset({ops.field(value, name)})
             return frozenset({value}) if value.spread is Spread.SHARD or name in {"data", "T", "real", "grad"} else UNKNOWN
         if isinstance(value, Box) and isinstance(value.site, ast.Call):
             return machine.read_heap(value, name)  # a named tuple

@@ -163,7 +163,7 @@ class Objects:
                 for inner in values:
                     self.evaluator._copy_box(inner, box)
             for key, values in args.keywords.items():
-                self.machine.write_heap(box, key, values)
+                self.machine.write_heap(box, key, self.evaluator.entered(frozenset({box}), args.keyword_nodes[key], values, frame))
             return UNKNOWN
         if name in {"get", "pop", "setdefault"}:
             key = args.literal(0, "key")
@@ -183,7 +183,7 @@ class Objects:
         values = args.positional[-1]
         kinds = ops.spreads(values)
         if self.machine.loader_loops and not self.evaluator.made_per_batch(box.site):
-            self.evaluator.keep_results(values)
+            self.evaluator.keep_results(values, node)
         attached = any(v.grad for v in locals_of(values))
         feeds = self.evaluator._feeds_backward(node.func.value, frame) or (attached and self.evaluator._reaches_backward(node.func.value))  # type: ignore[attr-defined]
         input_rows = kinds == {Spread.SHARD} and not self._is_result(node, values)

@@ -30,7 +30,7 @@ def local(spread: Spread, *inputs: Values, **changes: object) -> Values:
     if spread is S.MIXED:
         changes = {"reduced": _same_rows(found)} | changes
     if spread is S.SHARD:
-        changes = {"mask": mask, **_layout(found)} | changes
+        changes = {"mask": mask, "joined": any(v.joined for v in found), **_layout(found)} | changes
     whole = bool(found) and all(v.whole for v in found)
     return frozenset({Local(spread, grad=any(v.grad for v in found), taken=taken, whole=whole, **changes)})  # type: ignore[arg-type]
 
@@ -147,7 +147,7 @@ def tensor_method(name: str, base: Values, dims: list[object] | None, inputs: li
     if S.SHARD in kinds:
         return _shard_method(name, base, dims, keeps)
     if S.SHARD in set().union(*map(spreads, inputs)):
-        return local(S.SHARD, next(v for v in inputs if S.SHARD in spreads(v)))
+        return local(S.SHARD, next(v for v in inputs if S.SHARD in spreads(v)), joined=False)  # `zeros.index_add_(0, graph, nodes)` has rows of its own
     if name.rstrip("_") in ARITHMETIC and inputs:
         return combine(ARITHMETIC[name.rstrip("_")], base, inputs[0], ast.Constant(0))
     if name in catalog.DETACHING:
@@ -256,6 +256,20 @@ def _product_of(found: Local | str | None, *inputs: Values) -> Values:
     return local(S.SUM if found == "sum" else S.MIXED, *inputs)
 
 
+def field(batch: Local, key: object) -> Local:
+    """What `batch` (or a tensor) holds under `key`."""
+    return replace(batch, batch=False, fields="", joined=batch.joined or f"|{key}|" in batch.fields)
+
+
+def over_joined(values: Values, inputs: list[Values], rows: ast.expr) -> Values:
+    """Means of `inputs`, in which joined rows take part: their number, that of `rows`, is the denominator."""
+    if not any(v.joined for given in inputs for v in locals_of(given)):
+        return values
+    return frozenset(
+        replace(v, spread=S.RATIO, weight="len({rows})", parts=(("rows", rows),)) if isinstance(v, Local) and v.spread is S.MEAN else v for v in values
+    )
+
+
 def taken_at(node: ast.AST, batch: Values) -> Values:
     """`batch`, taken from its loader at `node`."""
     return frozenset(replace(v, taken=v.taken or frozenset({node})) if isinstance(v, Local) else v for v in batch)
@@ -267,7 +281,7 @@ def are_true_or_false(values: Values) -> bool:
 
 def row_count(rows: Values) -> Values:
     """The spread of the number of `rows`; that of rows chosen by a mask is in no proportion to the batch, but adds up."""
-    return local(S.SUM if is_filtered(rows) else S.COUNT)
+    return local(S.SUM if is_filtered(rows) or any(v.joined for v in locals_of(rows)) else S.COUNT)
 
 
 def is_filtered(rows: Values) -> bool:
@@ -276,7 +290,7 @@ def is_filtered(rows: Values) -> bool:
 
 def shape_of(rows: Local) -> str:
     """What a shape is remembered by: the dimension of the rows, and whether they were chosen by a mask."""
-    return f"shape {rows.axis}" if rows.mask is None else f"filtered {rows.axis}"
+    return f"shape {rows.axis}" if rows.mask is None and not rows.joined else f"filtered {rows.axis}"
 
 
 def places(mask: Values, node: ast.expr) -> Values:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import axes, blocks, catalog
+from accel_migrate.facts import axes, blocks, catalog, joined
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -37,6 +37,8 @@ class Tensors:
         shaped = any(Spread.COUNT in ops.spreads(v) or made(v, Role.SHAPE) for v in inputs)
         if name in catalog.RANDOM_DRAWS and shaped:
             return frozenset({Local(Spread.SHARD)})
+        if name in catalog.BATCH_PERMUTATIONS and shaped:
+            return frozenset({Local(Spread.SHARD, rank=1, order=node)})
         if name in {"torch.tensor", "torch.as_tensor"} and ops.spreads(first) and not ops.spreads(first) - {Spread.COUNT, Spread.RATE}:
             self.evaluator.convert(node.args[0], first, frame, "collect")
             return UNKNOWN
@@ -47,7 +49,7 @@ class Tensors:
         if last == "arange" and not shaped and "pad_packed_sequence" not in {f.rpartition(".")[2] for f in self.facts.external.values()}:
             for bound in node.args:
                 self.evaluator.global_bound(bound, frame)  # what it is compared with is as wide as the whole batch
-        if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "randperm", "tensor"}:
+        if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "tensor"}:
             return frozenset({Local(Spread.SHARD)}) if shaped else UNKNOWN
         if last in axes.REPEATING and not locals_of(first) and shaped:
             return frozenset({axes.repeated(last, self._literals(args.nodes[1:]))})
@@ -136,7 +138,8 @@ class Tensors:
             return ops.local(Spread.SUM, base, *others)
         dims = self.numbers(args, position) if name in axes.SHAPING else self.dims(args, position + axes.AFTER.get(name, 0))
         keeps = bool(args.literal(99, "keepdim") or args.literal(99, "keepdims"))
-        return ops.made_of(ops.tensor_method(name, base, dims, others, keeps), [base, *others], rows)
+        result = ops.over_joined(ops.tensor_method(name, base, dims, others, keeps), [base], joined.rows_in(self.facts, rows))
+        return ops.made_of(result, [base, *others], rows)
 
     def _asks_of_figure(self, node: ast.expr, values: Values, frame: Frame) -> bool:
         """`torch.isnan(loss)`: the processes must agree, so the question is about the global figure."""
@@ -191,7 +194,7 @@ class Tensors:
             return ops.local(Spread.MIXED, *args.all()) if self.calls.takes_shard(args) else UNKNOWN
         reduction = args.literal(99, "reduction") or ("sum" if args.literal(99, "size_average") is False else "mean")
         self._note_weights(node, frame)
-        spread = ops.loss_spread(last, reduction, args.all())
+        spread = self._over_joined(ops.loss_spread(last, reduction, args.all()), args)
         return self._weighted(last, spread, args.node(99, "weight"), args.node(99, "ignore_index"), args.node(1, "target"))
 
     def criterion(self, made_by: Made, node: ast.Call, args: Arguments, frame: Frame) -> Values:
@@ -201,9 +204,16 @@ class Tensors:
         keywords = {k.arg: k.value for k in made_call.keywords}
         reduction = _literal(keywords.get("reduction")) or ("sum" if _literal(keywords.get("size_average")) is False else "mean")
         last = made_by.detail.rpartition(".")[2]
-        spread = ops.loss_spread(last, reduction, [self.evaluator._deep(v) for v in args.all()])
+        spread = self._over_joined(ops.loss_spread(last, reduction, [self.evaluator._deep(v) for v in args.all()]), args)
         weight = keywords.get("weight") or (made_call.args[0] if made_call.args and last in catalog.CLASS_WEIGHTED_LOSSES else None)
         return self._weighted(last, spread, weight, keywords.get("ignore_index"), args.node(1, "target"))
+
+    def _over_joined(self, loss: Values, args: Arguments) -> Values:
+        """A loss of joined rows is a mean over them."""
+        rows = [n for n in (*args.nodes, *args.keyword_nodes.values()) if Spread.SHARD in ops.spreads(self.facts.of(n))]
+        target = args.node(1, "target")
+        counted = target if target in rows else next(iter(rows), None)
+        return loss if counted is None else ops.over_joined(loss, [self.facts.of(counted)], joined.rows_in(self.facts, counted))
 
     def _weighted(self, name: str, spread: Values, weight: ast.expr | None, ignored: ast.expr | None, target: ast.expr | None) -> Values:
         """A weighted mean has the sum of its weights as denominator, not the number of rows."""

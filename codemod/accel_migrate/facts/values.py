@@ -173,6 +173,12 @@ class Local:
     """For SHARD: not all rows, but those between fixed bounds of these: the first four of a process are not those of the batch."""
     packed: ast.AST | None = None
     """For SHARD: the packed sequences that this call makes; their data have a row for each step of each sample."""
+    fields: str = ""
+    """For a whole batch: the keys of its fields in which any number of rows of each sample are joined, each within bars: |x|y|."""
+    joined: bool = False
+    """For SHARD: rows of such a field; their number is in no proportion to the samples."""
+    order: ast.AST | None = None
+    """For SHARD: no rows, but the order of a batch's rows that this call draws."""
     reduced: ast.expr | None = None
     """For MIXED: the rows or figure of which alone it was made (`x.std()`, `loss.sqrt()`); made of the global ones it is the global figure."""
     weight: str = ""

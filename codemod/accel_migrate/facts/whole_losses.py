@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from accel_migrate.facts.evaluation import Around, end, gather_after, start
 from accel_migrate.facts.facts import Backward, Facts, Gather
-from accel_migrate.facts.gathered import lists_of_records
 from accel_migrate.facts.values import Role, Spread, locals_of
 
 DEEPEST = 8
@@ -24,7 +23,7 @@ def places(facts: Facts) -> Iterator[Gather]:
     for backward in facts.backwards.values():
         if backward.with_loader and backward.scope is not None:
             gather = _place(facts, backward)
-            if gather is not None and not lists_of_records(facts, gather):  # which have no gradients to gather
+            if gather is not None:
                 yield replace(gather, backward=backward.call)
 
 

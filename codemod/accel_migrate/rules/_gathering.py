@@ -38,12 +38,14 @@ def gather_at(context: Context, gather: Gather, rule: str, why: str) -> Iterator
     right = values[0] if len(values) == 1 else f"({', '.join(values)})"
     try:
         call_text, imports = context.say_or_import(f"@accelerator@.{method}", gather.statement, rule)
+        object_text, more = context.say_or_import("@accelerator@.gather_for_metrics", gather.statement, rule) if listed else ("", [])
+        imports += more
         sizes = [context.say_or_import(context.dialect.global_len.replace("{x}", name), gather.statement, rule) for name in gather.sizes]
     except Unreachable:
         yield out_of_reach(context, gather.statement)
         return
     lines = [f"{', '.join(names)} = {call_text}({right})"] if names else []
-    lines += [f"{name} = {call_text}({name}, use_gather_object=True)" for name in listed]
+    lines += [f"{name} = {object_text}({name}, use_gather_object=True)" for name in listed]
     lines += [f"{name} = {call_text}({name}, in_blocks=True)" for name in gather.names if name in gather.blocks]
     lines += [f"{name} = {text}" for name, (text, _) in zip(gather.sizes, sizes, strict=True)]
     yield from {edit.names: edit for edit in [*imports, *(e for _, more in sizes for e in more)]}.values()

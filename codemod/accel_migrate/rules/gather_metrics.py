@@ -109,7 +109,7 @@ def _convert(
             return
         conversion = replace(conversion, value=whole)
     if spread in {Spread.COUNT, Spread.RATE}:
-        yield from _counts(context, conversion)
+        yield from _counts(context, conversion, guarded, figures)
         return
     attached = _attached(conversion.value) if spread is not Spread.SHARD else conversion.value
     parts: dict[str, ast.AST] = {"x": attached}
@@ -265,8 +265,9 @@ def _template(context: Context, conversion: Conversion, spread: Spread | None) -
     return None
 
 
-def _counts(context: Context, conversion: Conversion) -> Iterator[Edit | Finding]:
+def _counts(context: Context, conversion: Conversion, guarded: list[ast.stmt] | None, figures: Figures) -> Iterator[Edit | Finding]:
     """Inside the expression, each number of local rows becomes that of the global batch."""
+    ask = guarded is not None and context.dialect.exact and _own_collation(context)
     for node in _count_leaves(context, conversion.value):
         if any(v.spread is Spread.RATE for v in context.locals(node)):
             yield _no_formula(context, replace(conversion, value=node))
@@ -275,10 +276,18 @@ def _counts(context: Context, conversion: Conversion) -> Iterator[Edit | Finding
         template, parts = (context.dialect.global_len, {"x": rows if rows is not None and context.dialect.exact else node})
         try:
             text, imports = context.say_or_import(template, node, ID)
-            yield context.replace(ID, node, text, WHY, **parts)
+            if ask:
+                figures.add(Figure(node, text, parts, guarded, False))
+            else:
+                yield context.replace(ID, node, text, WHY, **parts)
             yield from imports
         except Unreachable:
             yield out_of_reach(context, node)
+
+
+def _own_collation(context: Context) -> bool:
+    """Whether a loader may hand out other numbers of rows than samples: then all processes have to ask for their sum."""
+    return any(keyword.arg == "collate_fn" for call in context.facts.external for keyword in call.keywords)
 
 
 def _count_leaves(context: Context, node: ast.expr) -> Iterator[ast.expr]:

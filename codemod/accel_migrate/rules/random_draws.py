@@ -12,6 +12,8 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts import catalog
 from accel_migrate.facts.values import Local, Role, Spread
+from accel_migrate.rules._drawing import draw
+from accel_migrate.rules._partners import followed
 
 ID = "random-draws"
 TITLE = "Draw batch-shaped noise for the global batch"
@@ -24,12 +26,12 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         return
     for call in draws_by_method(context):
         if context.dialect.draws:
-            yield from _draw(context, call)
+            yield from draw(context, call, ID, WHY)
     for call, name in context.facts.external.items():
         if (name in catalog.RANDOM_DRAWS and _has_count(context, call)) or (name in catalog.RANDOM_LIKES | catalog.ROW_DRAWS and _has_rows(context, call)):
             if context.dialect.draws:
-                yield from _draw(context, call)
-        elif name in catalog.BATCH_PERMUTATIONS and _has_count(context, call):
+                yield from draw(context, call, ID, WHY)
+        elif name in catalog.BATCH_PERMUTATIONS and _has_count(context, call) and followed(context, call) is None:
             yield Finding(
                 source=context.source(call), node=call, rule="batch-permutation", severity=Severity.WARNING,
                 message="this permutes the rows of a batch: on N processes each permutes only its own rows",
@@ -53,12 +55,3 @@ def _has_count(context: Context, call: ast.Call) -> bool:
 
 def _has_rows(context: Context, call: ast.Call) -> bool:
     return any(context.is_batch(argument) for argument in call.args)
-
-
-def _draw(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
-    text, imports = context.say_or_import("@accelerator@.draw(", call, ID)
-    arguments = ", ".join(["{f}", *(f"{{a{i}}}" for i in range(len(call.args))), *(f"{k.arg}={{k{i}}}" for i, k in enumerate(call.keywords))])
-    parts: dict[str, ast.AST] = {"f": call.func}
-    parts |= {f"a{i}": a for i, a in enumerate(call.args)} | {f"k{i}": k.value for i, k in enumerate(call.keywords)}
-    yield context.replace(ID, call, f"{text}{arguments})", WHY, **parts)
-    yield from imports

@@ -14,6 +14,7 @@ from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts import axes, catalog
 from accel_migrate.facts.values import Spread
 from accel_migrate.quoting import quote
+from accel_migrate.rules._partners import is_turned
 
 ID = "row-mixing"
 TITLE = "Find operations that mix or pick the rows of a batch"
@@ -35,7 +36,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         return
     seen: set[ast.stmt] = set()
     for _, node in context.facts.nodes(ast.Call, ast.Subscript):
-        problem = _problem(context, node)
+        problem = None if is_turned(context, node) else _problem(context, node)
         if problem is not None and _in_training(context, node) and context.facts.statement(node) not in seen:
             seen.add(context.facts.statement(node))
             yield _finding(context, node, problem)

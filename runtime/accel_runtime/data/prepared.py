@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from ..batches import Tracker
 from ..nested import send_to_device
 from ..passes import Run
 from ..state import GradientState
 from ..world import World
-from .exact import cutter
+from .exact import BatchCutter, cutter
 from .face import LoaderFace
 from .position import Position, put, take
 
@@ -85,6 +85,7 @@ class PreparedLoader(LoaderFace):
             return self._go_on(again)
         self._began = (take(self.original), self.keeps_workers)
         run = self.tracker.start(self._known_length(), self)
+        run.by_sample = self._has_rows_of_samples()
         self.last_run = run
         if self._cutter is None:
             return Batches(self, run, _look_ahead(iter(self.original), run) if self._must_look_ahead() else iter(self.original))
@@ -176,6 +177,10 @@ class PreparedLoader(LoaderFace):
             return len(self)
         except TypeError:
             return None
+
+    def _has_rows_of_samples(self) -> bool:
+        """Whether all that is delivered has a row for each sample: what the default collation makes of tensors and lists."""
+        return self.original.collate_fn is default_collate and not isinstance(self._cutter, BatchCutter)
 
     def _must_look_ahead(self) -> bool:
         return self.last_run.length is None and self.look_ahead()
