@@ -108,7 +108,7 @@ def _without_needless_imports(edits: list[Edit]) -> list[Edit]:
     said: dict[Source, str] = defaultdict(str)
     for source, text in texts:
         said[source] += f" {text}" if isinstance(text, str) else ""
-    needless = [e for e in edits if isinstance(e, AddImport) and set(e.names) <= FUNCTIONS and not any(n in said[e.source] for n in e.names)]
+    needless = [e for e in edits if isinstance(e, AddImport) and e.names and set(e.names) <= FUNCTIONS and not any(n in said[e.source] for n in e.names)]
     return [e for e in edits if e not in needless]
 
 

@@ -79,3 +79,11 @@ def test_a_setting_of_a_module_that_looks_at_all_of_its_variables_stays() -> Non
     text = SUMMED.format(summed="pass").replace('dist.init_process_group("nccl")', 'backend = "nccl"\nsettings = dict(globals())\ndist.init_process_group(backend)')
     assert '\nbackend = "nccl"\n' in after(migrated(text))
     assert "backend" not in after(migrated(text.replace("settings = dict(globals())\n", "")))
+
+
+def test_a_file_that_stays_open_brings_the_import_of_where_the_others_write(files: Files) -> None:
+    log = "class Log:\n    def __init__(self, path):\n        self.file = open(path, 'a')\n\n    def say(self, text):\n        self.file.write(text)\n"
+    folder = files({"train.py": script("from log import Log\nlog = Log('run.log')\n" + STEP + "    log.say(str(loss.item()))\n"), "log.py": log})
+    changes = migrate(load_project(folder / "train.py"), Options()).changes
+    text = next(c.after for c in changes if c.source.path.name == "log.py")
+    assert "else os.devnull" in text and text.startswith(("import os\n", "from accel_runtime import PartialState\nimport os\n"))
