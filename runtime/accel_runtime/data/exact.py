@@ -35,12 +35,14 @@ from torch.utils.data.distributed import DistributedSampler
 from ..batches import Share
 from ..collectives import broadcast_object_list
 from ..nested import find_batch_size, leaves, slice_rows
-from ..rng import put_states, read_main_streams, share_streams, take_states
+from ..rng import put_states, read_main_streams, take_states
 from ..world import World
+from .cut_batches import CutBatches
 from .face import rebuild
+from .in_step import in_step, share_streams_of
 from .position import Position, put, take
 from .reading import Reading
-from .replaying import Passed, Replayed, may_draw_in_workers
+from .replaying import Replayed, may_draw_in_workers
 
 _DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 _WORKER_STRIDE = 1_000_003
@@ -81,7 +83,7 @@ class SamplerCutter:
         self.world = world
         self.skip = skip
         self.reading = Reading(original, world)
-        self.sampler = _CutBatches(original.batch_sampler, world, self.reading)
+        self.sampler = CutBatches(original.batch_sampler, world, self.reading)
         self.own: dict[str, Any] = {"generator": torch.Generator()} if world.size > 1 else {}
         if not self.reading.fixed:
             self.own["collate_fn"] = self.reading
@@ -129,7 +131,7 @@ class CollateCutter:
         generators = share_streams_of(self.original, self.world)
         pairs = iter(self.inner)
         if self.inner.num_workers == 0:
-            pairs = _in_step(pairs, self.world, generators)
+            pairs = in_step(pairs, self.world, generators)
         return ((share, batch) for share, batch in _without_first(pairs, self.skip, again))
 
 
@@ -145,7 +147,7 @@ class BatchCutter:
         generators = share_streams_of(self.original, self.world)
         batches = iter(self.original)
         if getattr(self.original, "num_workers", 0) == 0:
-            batches = _in_step(batches, self.world, generators)
+            batches = in_step(batches, self.world, generators)
         return map(self._cut, _without_first(batches, self.skip, again))
 
     def _cut(self, batch: Any) -> tuple[Share | None, Any]:
@@ -189,73 +191,6 @@ class DispatchCutter(BatchCutter):
             yield (False, None, states) if batch is _END else (True, batch, states)
 
 
-class _CutBatches:
-    """A batch sampler that yields this process's indices of each batch of another one."""
-
-    def __init__(self, batch_sampler: Any, world: World, reading: Reading) -> None:
-        self.batch_sampler = batch_sampler
-        self.world = world
-        self.reading = reading
-        self._armed: Iterator[Any] = iter(())
-
-    def __len__(self) -> int:
-        return len(self.batch_sampler)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._armed
-
-    def arm(self, skip: int, drawn_at_the_start: bool, again: Position | None = None, replayed: int = 0) -> _Armed:
-        """Begin a pass; of the batches that were delivered before, `replayed` are handed to the workers."""
-        batches: Iterator[Any] = iter(self.batch_sampler)
-        if not drawn_at_the_start:
-            batches = _in_step(batches, self.world, ())
-        left_out = skip + (again.batches if again is not None else 0) - replayed
-        self._armed = armed = _Armed(batches, left_out, self._cut, replayed)
-        return armed
-
-    def _cut(self, batch: Any) -> tuple[Share, Any]:
-        indices = batch if isinstance(batch, list) else list(batch)
-        share = Share.of(len(indices), self.world.size, self.world.rank)
-        return share, self.reading.wanted(indices, share)
-
-
-class _Armed:
-    """The index lists of one pass.
-
-    Attributes:
-        shares: receives the share of each batch in turn.
-        rewind: undoes what new workers have drawn from the streams, where the pass had none.
-    """
-
-    def __init__(self, batches: Iterator[Any], skip: int, cut: Callable[[Any], tuple[Share, Any]], replayed: int = 0) -> None:
-        self.batches = batches
-        self.replayed = replayed
-        self.skip = skip
-        self.cut = cut
-        self.shares: deque[Share] = deque()
-        self.rewind: Callable[[], None] | None = None
-
-    def __iter__(self) -> _Armed:
-        return self
-
-    def __next__(self) -> Any:
-        self.pass_over()
-        share, wanted = self.cut(next(self.batches))
-        if self.replayed:
-            self.replayed -= 1
-            return Passed(wanted)
-        self.shares.append(share)
-        return wanted
-
-    def pass_over(self) -> None:
-        """Draw the batches that are left out, unless that is done already."""
-        if self.rewind is not None:
-            self.rewind()
-            self.rewind = None
-        deque(itertools.islice(self.batches, self.skip), maxlen=0)
-        self.skip = 0
-
-
 class _CutCollate:
     """Collates this process's samples, or all of them and cuts the result; hands the share over with them."""
 
@@ -285,32 +220,6 @@ def _rows_of(batch: Any, samples: int) -> int:
     """The rows of a batch collated from so many samples: those of its tensors, where all of them have as many."""
     lengths = {leaf.shape[0] for leaf in leaves(batch) if leaf.ndim}
     return lengths.pop() if len(lengths) == 1 else samples
-
-
-def share_streams_of(loader: DataLoader[Any], world: World) -> list[torch.Generator]:
-    """Make the streams equal from which `loader` draws its order; its own generators."""
-    owners = (loader, loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None))
-    found = (getattr(owner, "generator", None) for owner in owners)
-    generators = list({id(g): g for g in found if isinstance(g, torch.Generator)}.values())
-    if world.together.size > 1:
-        share_streams(world, generators)
-    return generators
-
-
-def _in_step(items: Iterable[Any], world: World, generators: Iterable[torch.Generator]) -> Iterator[Any]:
-    """Yield from `items`; where they draw from a stream on the way, every process draws from the main process's."""
-    iterator = iter(items)
-    draws = False
-    for count in itertools.count():
-        if draws:
-            share_streams(world, list(generators))
-        before = read_main_streams() if count and not draws and world.together.size > 1 else None
-        try:
-            item = next(iterator)
-        except StopIteration:
-            return
-        draws = draws or (before is not None and before != read_main_streams())
-        yield item
 
 
 def _drawn_at_the_start(loader: DataLoader[Any]) -> bool:

@@ -17,6 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from ..collectives import broadcast_object_list
 from ..rng import share_streams
 from ..world import World
+from .in_step import in_step as _in_step
 from .samplers import SeedableRandomSampler
 
 
@@ -100,6 +101,4 @@ def _is_known(part: Any) -> bool:
 
 def in_step(items: Iterable[Any], order: Order) -> Iterator[Any]:
     """Yield from `items`; where they draw from the global streams on the way, every process draws from the main one's."""
-    from .exact import _in_step
-
     return _in_step(items, order.world, order.given) if order.global_streams and order.world.size > 1 else iter(items)
