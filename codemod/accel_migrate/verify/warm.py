@@ -49,7 +49,7 @@ class ForkingRunner:
             *preload,
         ]
         seen = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "")} if devices else {}
-        self._env = {**os.environ, **single_threaded(), **seen, **(env or {})}
+        self._env = {**os.environ, "PYTHONHASHSEED": "0", **single_threaded(), **seen, **(env or {})}
         if devices and "CUDA_VISIBLE_DEVICES" not in os.environ:
             del self._env["CUDA_VISIBLE_DEVICES"]
         known = os.environ.get("PYTHONPATH", "")
