@@ -65,9 +65,9 @@ def shaped(name: str, rows: Local, numbers: Sequence[object]) -> Local:
         return _resized(rows, 1 if name == "unsqueeze" else -1, numbers)
     if name in {"view", "reshape"} and ROWS in numbers:
         return replace(rows, axis=numbers.index(ROWS), rank=len(numbers))
-    if name in {"view", "reshape"} and rows.axis == 0:
+    if name in {"view", "reshape"} and rows.axis == 0 and list(numbers) != [-1]:
         return replace(rows, rank=len(numbers) if numbers and not any(isinstance(n, str) for n in numbers[:1]) else None)
-    if name in {"flatten", "ravel"} and not numbers:
+    if (name in {"flatten", "ravel"} and not numbers) or (name in {"view", "reshape"} and list(numbers) == [-1]):
         return replace(rows, axis=0 if rows.axis == 0 else ANYWHERE, rank=1)
     return replace(rows, rank=None)
 

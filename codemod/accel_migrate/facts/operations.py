@@ -184,7 +184,7 @@ def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: boo
     if name in {"to", "cuda"}:
         return frozenset(replace(v, host=False, output=False) for v in locals_of(base))
     if name in catalog.QUESTIONS:
-        return frozenset({Local(S.SHARD, truth=True)})  # no gradient flows through a comparison
+        return frozenset({Local(S.SHARD, truth=True, axis=rows.axis, rank=rows.rank)})  # no gradient flows through a comparison
     if name in {"float", "long"}:
         return frozenset(replace(v, truth=False) for v in locals_of(base))
     if name in axes.SHAPING:
