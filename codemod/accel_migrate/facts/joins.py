@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from dataclasses import replace
+from functools import lru_cache
 from heapq import nsmallest
 
 from accel_migrate.facts.axes import ANYWHERE
@@ -17,8 +18,11 @@ MAX_VALUES = 24
 
 def limited(values: Values) -> Values:
     """`values` with duplicates of one spread merged, and cut where the analysis has lost track."""
-    if len(values) < 2:
-        return values
+    return values if len(values) < 2 else _limited(values)
+
+
+@lru_cache(maxsize=4096)
+def _limited(values: Values) -> Values:
     found = [v for v in values if v.__class__ is Local]
     if len(found) > 1:
         merged: dict[Spread, Local] = {}

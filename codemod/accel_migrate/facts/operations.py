@@ -310,7 +310,9 @@ def chosen(rows: Values, index: Values, node: ast.expr) -> Values:
 
 
 def without_grad(values: Values) -> Values:
-    return frozenset(replace(v, grad=False) if isinstance(v, Local) else v for v in values)
+    if not any(isinstance(v, Local) and v.grad for v in values):
+        return values
+    return frozenset(replace(v, grad=False) if isinstance(v, Local) and v.grad else v for v in values)
 
 
 def statistic(values: Values) -> bool:

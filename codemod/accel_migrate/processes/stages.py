@@ -40,7 +40,8 @@ class Staged:
 
     original: Project
     project: Project
-    facts: Facts
+    known: Facts | None
+    """The facts of `project`, once they have been asked for."""
     edits: list[Edit] = field(default_factory=list)
     """In the files on disk."""
     findings: list[Finding] = field(default_factory=list)
@@ -48,6 +49,12 @@ class Staged:
     @property
     def changed(self) -> bool:
         return self.project is not self.original
+
+    @property
+    def facts(self) -> Facts:
+        if self.known is None:
+            self.known = gather_facts(self.project)
+        return self.known
 
     def relocated(self, items: Iterable[_T]) -> list[_T]:
         """`items`, which stand in `project`, as items of the files on disk."""
@@ -60,7 +67,7 @@ class Staged:
             return False
         self.edits += self.relocated(edits)
         self.project = self.project.with_texts(after)
-        self.facts = gather_facts(self.project)
+        self.known = None
         return True
 
 
@@ -70,13 +77,13 @@ def staged(project: Project, facts: Facts, options: Options) -> Staged:
     if not is_wanted(ID, options) or already_accelerated(facts):
         return stage
     folding = Folding()
-    _repeat(stage, folding.edits)
+    _repeat(stage, lambda: folding.edits(stage.facts))
     stage.findings += stage.relocated(folding.findings)
     if stage.changed:
-        _repeat(stage, lambda _: leftovers(project, stage.project))
+        _repeat(stage, lambda: leftovers(project, stage.project))
     shared = stage.relocated(f for f in without_sharing(stage.facts) if isinstance(f, Finding))
     folded = stage.project
-    _repeat(stage, called_directly)
+    _repeat(stage, lambda: called_directly(stage.facts))
     if stage.project is not folded:
         stage.findings += shared
     return stage
@@ -112,9 +119,9 @@ def _changes(before: Project, after: Project, edits: Sequence[Edit]) -> list[Fil
     return changes
 
 
-def _repeat(stage: Staged, edits: Callable[[Facts], list[Edit]]) -> None:
+def _repeat(stage: Staged, edits: Callable[[], list[Edit]]) -> None:
     for _ in range(MAX_ROUNDS):
-        if not stage.apply(edits(stage.facts)):
+        if not stage.apply(edits()):
             break
 
 
