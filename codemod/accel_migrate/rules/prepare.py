@@ -42,6 +42,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     for (scope, loops), group in groups.items():
         yield from _prepare(context, scope, loops, group)
     covered = {made for variable in (*variables, *unread) for made in variable.made}
+    iterated = {loader.site for loop in context.facts.loops.values() for loader in loop.loaders}
+    covered |= {o for b in context.facts.bindings if _throws_away(b) for o in _objects(context, b) if o[1] is Role.LOADER and o[0] not in iterated}
     alone = {site: role for site, role in wanted if (site, role) not in covered and isinstance(site, ast.Call)}
     for site, role in alone.items():
         if not arrives(context, site, variables):
@@ -80,8 +82,8 @@ def _variables(context: Context, wanted: dict[Object, None]) -> list[Variable]:
     for binding in context.facts.bindings:
         if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement) or _takes_out(binding.statement):
             continue
-        if isinstance(binding.target, ast.Name) and binding.target.id == "_":
-            continue  # thrown away
+        if _throws_away(binding):
+            continue
         made = {o for o in _objects(context, binding) if o in wanted}
         roles = {role for _, role in made}
         if len(roles) != 1:
@@ -100,6 +102,10 @@ def _objects(context: Context, binding: Binding) -> set[Object]:
     """What `binding` binds: where each object is made, and its role."""
     objects = [(v, context.facts.role(v)) for v in binding.values if isinstance(v, Made | Instance)]
     return {(v.site, role) for v, role in objects if role is not None}
+
+
+def _throws_away(binding: Binding) -> bool:
+    return isinstance(binding.target, ast.Name) and binding.target.id == "_"
 
 
 def _takes_out(statement: ast.stmt) -> bool:
