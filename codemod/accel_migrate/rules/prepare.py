@@ -42,7 +42,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     for (scope, loops), group in groups.items():
         yield from _prepare(context, scope, loops, group)
     covered = {made for variable in (*variables, *unread) for made in variable.made}
-    iterated = {loader.site for loop in context.facts.loops.values() for loader in loop.loaders}
+    iterated = {getattr(loader, "site", None) for loop in context.facts.loops.values() for loader in loop.loaders}
     covered |= {o for b in context.facts.bindings if _throws_away(b) for o in _objects(context, b) if o[1] is Role.LOADER and o[0] not in iterated}
     alone = {site: role for site, role in wanted if (site, role) not in covered and isinstance(site, ast.Call)}
     for site, role in alone.items():
