@@ -21,6 +21,7 @@ from accel_migrate.facts.texts import is_text
 from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.quoting import quote
 from accel_migrate.rules._figures import Figure, Figures
+from accel_migrate.rules._behind_loop import rows_behind_loop
 from accel_migrate.rules._gathering import gather_at
 from accel_migrate.rules._meetings import kept_for_training, meeting
 from accel_migrate.rules._terms import global_figure
@@ -128,6 +129,9 @@ def _convert(
             if gather is not None:
                 yield from _ahead_of_gather(context, gather, conversion.value, template, taken)
                 return
+    if spread is Spread.MEAN and context.dialect.exact:
+        rows = rows_behind_loop(context, conversion.value)
+        template = template if rows is None else template.replace("{x}", f"{{x}}, weight=len({rows})")
     if spread is Spread.SHARD and conversion.how in {"array", "collect"} and _stays_on_host(context, conversion):
         template += ".cpu()"
     try:
