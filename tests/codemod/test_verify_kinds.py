@@ -45,12 +45,20 @@ def test_a_batch_size_that_counts_per_process_is_seen_in_the_first_batches() -> 
         ([reading((0, 1), trains=False, parts={0: 5}), reading((2,), trains=False, parts={0: 6})], "each process holds other samples"),
         ([reading((0, 1), trains=False, gathers=False), reading((2,), trains=False, gathers=False)], "nothing is gathered"),
         ([reading((0, 1), trains=False), reading((2,), trains=False)], ""),
+        ([reading((0, 1), (2,), trains=False, first_evaluated=(1, 8))] * 2, ""),
     ],
-    ids=["whole set", "padding", "other splits", "local", "shared out"],
+    ids=["whole set", "padding", "other splits", "local", "shared out", "cut after it is read"],
 )
 def test_why_figures_of_an_evaluation_differ(records: list[Record], said: str) -> None:
     reason = reason_in_samples(reading((0, 1), (2,), trains=False), records)
     assert said in reason and bool(said) == bool(reason)
+
+
+def test_a_batch_that_is_read_whole_to_be_cut_is_not_read_twice() -> None:
+    original = reading((0, 1), (2, 3), trains=False)
+    assert reason_in_samples(original, [reading((0, 1), (2,), trains=False), reading((0, 1), (3,), trains=False)]) == ""
+    filled = [reading((0, 1), (2, 0), trains=False), reading((0, 1), (3,), trains=False)]
+    assert "1 samples are read twice" in reason_in_samples(original, filled)
 
 
 def test_a_call_that_only_one_process_makes_and_one_that_loses_something() -> None:

@@ -48,7 +48,7 @@ class Record:
     `calls` the places of calls that every process should make; `faults` are calls that lose what they should keep;
     `gathers` says whether figures of the processes are put together, None if that is not known;
     `loaded` are states of another run that were loaded into what this one trains;
-    `first_input` is the shape of what a module is given first in training.
+    `first_input` is the shape of what a module is given first in training, `first_evaluated` in evaluation.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -63,6 +63,7 @@ class Record:
     gathers: bool | None = None
     loaded: list[dict[str, str]] = field(default_factory=list)
     first_input: tuple[int, ...] = ()
+    first_evaluated: tuple[int, ...] = ()
 
     def name(self, step: Step, place: int) -> str:
         """Of the parameter at `place` in the optimizer that took `step`."""
@@ -104,6 +105,8 @@ def _add(line: dict[str, Any], record: Record, passes: dict[int, Pass]) -> None:
         record.loaded.append(line["loaded"])
     elif "first_input" in line:
         record.first_input = tuple(line["first_input"])
+    elif "first_evaluated" in line:
+        record.first_evaluated = tuple(line["first_evaluated"])
     elif "made_of" in line:
         record.parts[line["data"]] = line["made_of"]
     elif "called" in line:

@@ -5,7 +5,7 @@
 | `{"step", "loss", "backwards", "zeroed", "lr", "norms", "random"}` | an optimizer step (its optimizer's number); `loss` is the sum of the losses of the backwards since the last step, each times the gradient it started with: the mean of it over processes is what the averaged gradient belongs to; `zeroed` counts the calls of `zero_grad`; `norms` are those of the gradients, then those of the parameters (see `packing`); `random` tells states of the random stream apart, in the first steps |
 | `{"batch", "data", "pass", "rows"}` | a batch read by a loader: the number of its data set, of the pass over it, and the samples' indices |
 | `{"pass_end"}` | a pass has come to its end |
-| `{"first_input"}` | shape of the first tensor that a module is given in training |
+| `{"first_input"}`, `{"first_evaluated"}` | shape of the first tensor that a module is given in training, and in evaluation |
 | `{"data", "made_of"}` | what a data set that is part of another consists of |
 | `{"called", "at"}`, `{"fault", "at"}` | see `accelerators` |
 | `{"loaded"}` | at the end: a state that another run saved, loaded into what this one trains (see `loading`) |
