@@ -24,6 +24,7 @@ from .launch_network import address_towards
 from .launch_notes import FOLDER, PREFIX, Notes
 from .launch_plan import Plan
 from .launch_report import failed
+from .launch_signals import ended_well, pass_on
 from .settings.errors import LaunchError
 
 
@@ -76,6 +77,7 @@ def _run_together(plan: Plan) -> int:
         notes = Notes(folder)
         os.environ[FOLDER] = folder
         signal.signal(signal.SIGINT, functools.partial(_interrupt, notes, plan.here))
+        pass_on(notes)
         try:
             elastic_launch(config, plan.command[0])(*plan.command[1:])
         except ChildFailedError as error:
@@ -88,6 +90,8 @@ def _run_together(plan: Plan) -> int:
         except SignalException as error:
             if int(error.sigval) == signal.SIGINT:
                 raise KeyboardInterrupt from None
+            if ended_well():  # the scripts have taken the signal
+                return 0
             return _say(f"stopped by signal {int(error.sigval)}; all processes have been stopped", 128 + int(error.sigval))
         except (RuntimeError, OSError) as error:
             raise LaunchError(f"the processes could not be started together: {' '.join(str(error).split())}") from None

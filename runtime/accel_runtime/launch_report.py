@@ -6,6 +6,7 @@ import signal
 from typing import Any
 
 from .launch_notes import Note, Notes
+from .launch_signals import PASSED_ON
 
 
 def failed(failures: dict[int, Any], notes: Notes, processes: int) -> tuple[str, int]:
@@ -26,12 +27,16 @@ def failed(failures: dict[int, Any], notes: Notes, processes: int) -> tuple[str,
     lines = [
         *_tracebacks(ended, ranks[first.pid]),
         f"accel launch: process {ranks[first.pid]} of {processes} failed first, {how}; the others were stopped",
-        *([f"accel launch: {_KILLED}"] if code == -signal.SIGKILL else []),
+        *(f"accel launch: {remark}" for number, remark in _REMARKS.items() if code == -number),
     ]
     return "".join(f"{line}\n" for line in lines), 128 - code if code < 0 else code
 
 
-_KILLED = "SIGKILL comes from the system when memory has run out (`dmesg | tail` tells), or from a person"
+_UNTAKEN = 'no handler took it: accelerator.save_on_signal("{name}") saves the state and ends the training with 0'
+_REMARKS = {
+    signal.SIGKILL: "SIGKILL comes from the system when memory has run out (`dmesg | tail` tells), or from a person",
+    **{getattr(signal, name): _UNTAKEN.format(name=name) for name in PASSED_ON if hasattr(signal, name)},
+}
 
 
 def _signal(number: int) -> str:

@@ -19,7 +19,7 @@ from .capture import Files
 from .errors import CheckpointError
 from .manifest import File
 from .save import Saving
-from .writing import message_of, together
+from .writing import message_of, together, told
 
 _PATIENCE = 600.0
 _PAUSE = 0.02
@@ -90,9 +90,9 @@ class Background:
     def _complete(self, saving: Saving) -> None:
         try:
             notes = _all_notes(saving.path, saving.world.size)
-            failed = [f"process {rank}: {note['error']}" for rank, note in enumerate(notes) if "error" in note]
+            failed = told([note.get("error") for note in notes], saving.what)
             if failed:
-                raise CheckpointError(f"{saving.what}: {'; '.join(failed)}")
+                raise CheckpointError(failed)
             saving.commit([{name: File(**entry) for name, entry in note["files"].items()} for note in notes])
         except BaseException:
             saving.discard()

@@ -114,7 +114,7 @@ def open_checkpoint(accelerator: Checkpointing, input_dir: str | None, weights_o
             return together_open(accelerator, Path(name), weights_only)
         except CheckpointError as error:
             if world.is_main:
-                warnings.warn(f"passing over {name}: {error}", stacklevel=4)
+                warnings.warn(f"passing over {name}: {error}", stacklevel=3)
     return None
 
 

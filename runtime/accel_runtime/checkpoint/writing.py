@@ -79,14 +79,26 @@ def together(world: World, work: Callable[[], T], what: str) -> list[T]:
     """
     outcome, error = _try(work)
     outcomes = all_gather_object(world, outcome)
-    failed = [
-        f"process {rank}: {text}" if world.size > 1 else text
-        for rank, (_, text) in enumerate(outcomes)
-        if text is not None
-    ]
+    failed = told([text for _, text in outcomes], what)
     if failed:
-        raise CheckpointError(f"{what}: {'; '.join(failed)}") from error
+        raise CheckpointError(failed) from error
     return [value for value, _ in outcomes]
+
+
+def told(texts: list[str | None], what: str) -> str:
+    """One message of what has failed on each process (None: nothing), said once by those that say the same; else empty."""
+    ranks: dict[str, list[str]] = {}
+    for rank, text in enumerate(texts):
+        if text is not None:
+            ranks.setdefault(text, []).append(str(rank))
+    if len(ranks) == 1 and None not in texts:
+        return _headed(what, next(iter(ranks)))
+    parts = [f"process{'es' if len(same) > 1 else ''} {', '.join(same)}: {text}" for text, same in ranks.items()]
+    return _headed(what, "; ".join(parts)) if parts else ""
+
+
+def _headed(what: str, text: str) -> str:
+    return f"{what}: {text}" if what else text
 
 
 def on_main(world: World, work: Callable[[], T], what: str) -> T:
@@ -98,7 +110,7 @@ def on_main(world: World, work: Callable[[], T], what: str) -> T:
     outcome, error = _try(work) if world.is_main else (None, None)
     value, text = broadcast_object_list(world, [outcome])[0]
     if text is not None:
-        raise CheckpointError(f"{what}: {text}" if what else text) from error
+        raise CheckpointError(_headed(what, text)) from error
     return value
 
 

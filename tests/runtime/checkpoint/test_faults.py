@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -297,3 +298,28 @@ def test_auto_begins_afresh_where_there_is_nothing(tmp_path: Path) -> None:
         trained.accelerator.load_state()
     trained.saved()
     assert trained.accelerator.load_state("auto") == str(trained.folder / "checkpoint_0")
+
+
+def test_what_all_processes_say_is_said_once() -> None:
+    assert writing.told([None, None], "not saved") == ""
+    assert writing.told(["full", "full"], "") == "full"
+    assert writing.told(["full", "full"], "not saved") == "not saved: full"
+    assert writing.told([None, "full", "full", "gone"], "") == "processes 1, 2: full; process 3: gone"
+
+
+def test_passing_over_a_damaged_state_is_told_once_at_the_line_of_the_script(tmp_path: Path) -> None:
+    def work() -> list[tuple[str, str]]:
+        trained = Trained(tmp_path)
+        trained.saved()
+        trained.saved()
+        if trained.accelerator.is_main_process:
+            (trained.folder / "checkpoint_1" / "state.json").write_text("{")
+        trained.accelerator.wait_for_everyone()
+        with warnings.catch_warnings(record=True) as caught:
+            trained.accelerator.load_state("auto")
+        return [(str(each.message), each.filename) for each in caught]
+
+    first, second = run_ranks(work, 2)
+    [(message, place)] = first
+    assert (message.count("is damaged"), place, second) == (1, __file__, [])
+    assert ": :" not in message and "process" not in message

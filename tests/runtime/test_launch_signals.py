@@ -1,0 +1,101 @@
+"""Signals to the launcher: passed on to the processes that take them, and the launcher ends as they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accel_runtime import launch
+from accel_runtime.launch_signals import _receivers, _takes
+
+RUNTIME = str(Path(launch.__file__).parent.parent)
+
+TRAINS = """
+import sys, time
+import torch
+from accel_runtime import Accelerator
+accelerator = Accelerator(cpu=True, project_dir=sys.argv[1])
+data = torch.utils.data.TensorDataset(torch.ones(4096, 2))
+model = torch.nn.Linear(2, 1)
+workers = int(sys.argv[2])
+model, optimizer, loader = accelerator.prepare(
+    model, torch.optim.SGD(model.parameters(), lr=0.1), torch.utils.data.DataLoader(data, batch_size=1, num_workers=workers)
+)
+accelerator.save_on_signal()
+for step, (x,) in enumerate(loader):
+    accelerator.backward(model(x).sum())
+    optimizer.step()
+    time.sleep(0.05)
+    if step == 1:
+        sys.stdout.write("ready\\n")
+        sys.stdout.flush()
+"""
+
+BARE = """
+import os, time
+os.write(1, b"ready\\n")
+time.sleep(60)
+"""
+
+
+def started(path: Path, text: str, *arguments: str) -> subprocess.Popen[str]:
+    """A launch of two processes, both of which are under way."""
+    path.write_text(text)
+    command = [sys.executable, "-m", "accel_runtime.launch", "--cpu", "--num_processes", "2", str(path), *arguments]
+    env = {**os.environ, "PYTHONPATH": RUNTIME, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+    return process
+
+
+@pytest.mark.torchrun
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGUSR1, 0), (signal.SIGTERM, 0)])
+def test_a_training_that_takes_the_signal_saves_and_the_launch_ends_with_0(
+    tmp_path: Path, number: Any, workers: int
+) -> None:
+    process = started(tmp_path / "train.py", TRAINS, str(tmp_path), str(workers))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    checkpoint = tmp_path / "checkpoints" / "checkpoint"
+    assert (process.returncode, out, err) == (0, f"stopped by a signal, saved in {checkpoint}\n", "")
+    assert (checkpoint / "manifest.json").is_file()
+
+
+@pytest.mark.torchrun
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_script_that_does_not_is_ended_as_without_a_launcher(tmp_path: Path, number: Any) -> None:
+    process = started(tmp_path / "bare.py", BARE)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (128 + number, ""), err
+    assert ("save_on_signal" in err) == (number == signal.SIGUSR1)
+
+
+def sleeping(handler: str) -> subprocess.Popen[bytes]:
+    code = f"import signal, time; {handler}; print(flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not say who takes a signal")
+def test_a_signal_is_for_those_that_take_it_else_for_all() -> None:
+    number = signal.SIGUSR2
+    takes = sleeping("signal.signal(signal.SIGUSR2, print)")
+    not_this = sleeping("pass")
+    try:
+        assert (_takes(takes.pid, number), _takes(not_this.pid, number)) == (True, False)
+        assert _receivers([takes, not_this], [takes.pid, os.getpid()], number) == [takes.pid]
+        assert _receivers([not_this], [], number) == [not_this.pid]
+    finally:
+        for process in (takes, not_this):
+            process.kill()
+            process.communicate()
