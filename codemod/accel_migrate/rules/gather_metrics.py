@@ -20,8 +20,8 @@ from accel_migrate.facts.shaping import measured
 from accel_migrate.facts.texts import is_text
 from accel_migrate.facts.values import Local, Spread, spread_of
 from accel_migrate.quoting import quote
-from accel_migrate.rules._figures import Figure, Figures
 from accel_migrate.rules._behind_loop import rows_behind_loop
+from accel_migrate.rules._figures import Figure, Figures
 from accel_migrate.rules._gathering import gather_at
 from accel_migrate.rules._meetings import kept_for_training, meeting
 from accel_migrate.rules._terms import global_figure

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Severity
 from accel_migrate.facts.facts import Backward
+from accel_migrate.facts.home import first_reaching
 from accel_migrate.facts.values import Local, Made, Role
 
 ID = "two-loaders"
@@ -19,7 +20,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed or not context.dialect.exact:
         return
     for backward in context.facts.backwards.values():
-        taken = _taken(backward)
+        taken = frozenset(node for node in _taken(backward) if _runs(context, node, backward.call))
         if len(taken) > 1 and not _alike(context, taken):
             yield Finding(
                 source=context.source(backward.call), node=backward.call, rule=ID, severity=Severity.WARNING,
@@ -30,6 +31,14 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
 
 def _taken(backward: Backward) -> frozenset[ast.AST]:
     return max((v.taken for v in backward.values if isinstance(v, Local)), key=len, default=frozenset())
+
+
+def _runs(context: Context, node: ast.AST, backward: ast.Call) -> bool:
+    """Whether the backward runs in the loop over those batches: what the lists of a model's forward hold is not told apart by its callers."""
+    loop = node if isinstance(node, ast.For | ast.AsyncFor) else context.facts.statement(node)
+    if not isinstance(loop, ast.For | ast.AsyncFor) or context.facts.inside(backward, loop):
+        return True
+    return first_reaching(context.facts, loop.body, {context.facts.function(backward)}) is not None
 
 
 def _alike(context: Context, taken: frozenset[ast.AST]) -> bool:
