@@ -24,7 +24,7 @@ from .launch_network import address_towards
 from .launch_notes import FOLDER, PREFIX, Notes
 from .launch_plan import Plan
 from .launch_report import failed
-from .launch_signals import ended_well, pass_on
+from .launch_signals import Ending, ended_well, pass_on
 from .settings.errors import LaunchError
 
 
@@ -56,6 +56,10 @@ def _say(message: str, exit_code: int) -> int:
     return exit_code
 
 
+def _stopped(number: int) -> int:
+    return _say(f"stopped by signal {int(number)}; all processes have been stopped", 128 + number)
+
+
 def _become(command: list[str]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
@@ -78,11 +82,15 @@ def _run_together(plan: Plan) -> int:
         os.environ[FOLDER] = folder
         signal.signal(signal.SIGINT, functools.partial(_interrupt, notes, plan.here))
         pass_on(notes)
+        ending = Ending()
+        ending.begin()
         try:
             elastic_launch(config, plan.command[0])(*plan.command[1:])
         except ChildFailedError as error:
             if notes.interrupted:
                 raise KeyboardInterrupt from None
+            if ending.begun and all(failure.exitcode == -signal.SIGTERM for failure in error.failures.values()):
+                return _stopped(signal.SIGTERM)
             text, code = failed(error.failures, notes, plan.processes)
             if not plan.options.quiet:
                 sys.stderr.write(text)
@@ -92,9 +100,11 @@ def _run_together(plan: Plan) -> int:
                 raise KeyboardInterrupt from None
             if ended_well():  # the scripts have taken the signal
                 return 0
-            return _say(f"stopped by signal {int(error.sigval)}; all processes have been stopped", 128 + int(error.sigval))
+            return _stopped(int(error.sigval))
         except (RuntimeError, OSError) as error:
             raise LaunchError(f"the processes could not be started together: {' '.join(str(error).split())}") from None
+        finally:
+            ending.over()
     return 0
 
 
@@ -156,8 +166,8 @@ def _logs(options: Any) -> Any:
 
 
 def _own_interrupts(config: Any) -> dict[str, str]:
-    """Leave SIGINT to this module, where torch's agent lets others handle it."""
-    return {"signals_to_handle": "SIGTERM,SIGHUP,SIGQUIT"} if "signals_to_handle" in config.__dataclass_fields__ else {}
+    """Leave SIGINT and SIGTERM to this module, where torch's agent lets others handle them."""
+    return {"signals_to_handle": "SIGHUP,SIGQUIT"} if "signals_to_handle" in config.__dataclass_fields__ else {}
 
 
 if __name__ == "__main__":

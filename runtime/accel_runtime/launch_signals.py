@@ -9,13 +9,51 @@ import contextlib
 import gc
 import os
 import signal
+import threading
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
+from typing import Any, NoReturn
 
 from .launch_notes import Notes
 
 PASSED_ON = ("SIGUSR1", "SIGUSR2")
+_GRACE = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+
+
+class Ending:
+    """SIGTERM, where every process of this machine takes it: it is passed on once, and they have their time to end.
+
+    Torch's agent would send it to all that they have started, too: a loader would lose its workers in the step that is to
+    be finished. Where a process does not take the signal, and after that time, the agent stops all as ever.
+
+    Attributes:
+        begun: whether the processes have been told.
+    """
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """Handle the signal from now on; torch's agent must not do so (`signals_to_handle`)."""
+        signal.signal(signal.SIGTERM, self._handle)
+
+    def _handle(self, number: int, frame: Any) -> None:
+        started = [process for process in _processes() if process.returncode is None]
+        if self.begun or not started or not all(_takes(process.pid, number) for process in started):
+            _stop("the launch was ended", number)
+        self.begun = True
+        _restart_no_more()
+        _send([process.pid for process in started], number)
+        self._timer = threading.Timer(float(os.environ.get(_GRACE, "30")), os.kill, (os.getpid(), number))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def over(self) -> None:
+        """The processes have ended: the time that they had no longer runs."""
+        if self._timer is not None:
+            self._timer.cancel()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def pass_on(notes: Notes) -> None:
@@ -24,12 +62,8 @@ def pass_on(notes: Notes) -> None:
     def handle(number: int, frame: Any) -> None:
         started = _processes()
         if not started:
-            from torch.distributed.elastic.multiprocessing.api import SignalException
-
-            raise SignalException("no process has been started", signal.Signals(number))
-        for pid in _receivers(started, notes.running(), number):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+            _stop("no process has been started", number)
+        _send(_receivers(started, notes.running(), number), number)
 
     for name in PASSED_ON:
         if hasattr(signal, name):
@@ -42,12 +76,34 @@ def ended_well() -> bool:
     return bool(started) and all(process.returncode == 0 for process in started)
 
 
-def _processes() -> list[Popen[Any]]:
-    """The processes of torch's agent, which does not hand them out: those of the newest attempt."""
+def _stop(why: str, number: int) -> NoReturn:
+    """Let torch's agent stop all processes."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+
+    raise SignalException(why, signal.Signals(number))
+
+
+def _send(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _agents() -> list[Any]:
+    """Torch's agent, which its launcher does not hand out."""
     from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 
-    agents = [each for each in gc.get_objects() if type(each) is LocalElasticAgent]
-    contexts = [agent._pcontext for agent in agents if agent._pcontext is not None]
+    return [each for each in gc.get_objects() if type(each) is LocalElasticAgent]
+
+
+def _restart_no_more() -> None:
+    for agent in _agents():
+        agent._remaining_restarts = 0
+
+
+def _processes() -> list[Popen[Any]]:
+    """The processes of the newest attempt."""
+    contexts = [agent._pcontext for agent in _agents() if agent._pcontext is not None]
     return [handler.proc for context in contexts for handler in context.subprocess_handlers.values()]
 
 

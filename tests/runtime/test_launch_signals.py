@@ -56,7 +56,7 @@ def started(path: Path, text: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.torchrun
-@pytest.mark.parametrize(("number", "workers"), [(signal.SIGUSR1, 0), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGUSR1, 0), (signal.SIGTERM, 1)])
 def test_a_training_that_takes_the_signal_saves_and_the_launch_ends_with_0(
     tmp_path: Path, number: Any, workers: int
 ) -> None:
@@ -76,6 +76,23 @@ def test_a_script_that_does_not_is_ended_as_without_a_launcher(tmp_path: Path, n
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (128 + number, ""), err
     assert ("save_on_signal" in err) == (number == signal.SIGUSR1)
+
+
+FAILS = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+os.write(1, b"ready\\n")
+for _ in range(600):  # a signal that comes just before a sleep begins is seen after it
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.torchrun
+def test_a_script_that_fails_when_it_has_taken_the_signal_is_reported(tmp_path: Path) -> None:
+    process = started(tmp_path / "fails.py", FAILS)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (3, "") and "failed first, with exit code 3" in err
 
 
 def sleeping(handler: str) -> subprocess.Popen[bytes]:
