@@ -10,6 +10,7 @@ import ast
 
 from accel_migrate.facts.device import DeviceChoice, wants_cpu
 from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.recorded import is_recorded
 from accel_migrate.facts.scopes import FunctionNode, parameters
 from accel_migrate.facts.values import Literal, Made, Role
 
@@ -24,16 +25,27 @@ def text_choices(facts: Facts, choices: list[DeviceChoice]) -> list[DeviceChoice
     """Those of `choices` that give a string which is needed as one."""
     return [
         c for c in choices
-        if is_string(facts, c) and (is_looked_up(facts, c) or any(not _serves(facts, node, c, choices) for node in reads(facts, c, choices)))
+        if is_string(facts, c) and (is_looked_up(facts, c) or _is_recorded(facts, c) or any(not _serves(facts, node, c, choices) for node in reads(facts, c, choices)))
     ]  # fmt: skip
 
 
 def is_looked_up(facts: Facts, choice: DeviceChoice) -> bool:
-    """Whether the variable is one of a module that looks at all of its variables: `exec(open("overrides.py").read())`."""
+    """Whether the variable is one of a module that looks at all of its variables: `exec(open("overrides.py").read())`.
+
+    Or what holds the attribute or item is looked at as a whole: `json.dump(vars(args), file)`.
+    """
+    if is_recorded(facts, choice.target, choice.scope.node):
+        return True
     if choice.scope.parent is not None or not isinstance(choice.target, ast.Name):
         return False
     calls = (call for _, call in facts.nodes(ast.Call) if ast.unparse(call.func) in LOOK_AT_ALL)  # type: ignore[attr-defined]
     return any(facts.scope(call).module is choice.scope.module for call in calls)
+
+
+def _is_recorded(facts: Facts, choice: DeviceChoice) -> bool:
+    """Whether the device is assigned to an attribute of something that is looked at as a whole."""
+    given = (node for _, node in facts.nodes(ast.Assign) if comes_from(facts, node.value, choice))  # type: ignore[attr-defined]
+    return any(is_recorded(facts, target, facts.scope(node).node) for node in given for target in node.targets)  # type: ignore[attr-defined]
 
 
 def is_string(facts: Facts, choice: DeviceChoice) -> bool:

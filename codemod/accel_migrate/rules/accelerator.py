@@ -182,14 +182,18 @@ def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
     """Reads of the device variable that no other edit removes."""
     text = ast.unparse(choice.target)
     attribute = _attribute(choice)
+    item = ast.unparse(choice.target.slice) if isinstance(choice.target, ast.Subscript) else ""
     found = []
-    for _, node in context.facts.nodes(ast.Name, ast.Attribute):
+    for _, node in context.facts.nodes(ast.Name, ast.Attribute, ast.Subscript):
         if not isinstance(node.ctx, ast.Load) or plan.is_removed(node):  # type: ignore[attr-defined]
             continue
-        same = isinstance(node, ast.Attribute) and node.attr == attribute if attribute else (
-            isinstance(node, ast.Name) and node.id == text and context.facts.scope(node).owner(text) is choice.scope
-        )
-        replaced = any(other.statement is not choice.statement and context.facts.inside(node, other.statement) for other in context.home.others)
+        if isinstance(node, ast.Subscript):
+            same = ast.unparse(node.slice) == item
+        elif attribute or item:
+            same = isinstance(node, ast.Attribute) and node.attr == attribute
+        else:
+            same = isinstance(node, ast.Name) and node.id == text and context.facts.scope(node).owner(text) is choice.scope
+        replaced = any(context.facts.inside(node, other.statement) for other in context.home.choices)
         if same and context.facts.has_role(node, Role.DEVICE) and not replaced:
             found.append(node)
     return found
@@ -223,16 +227,17 @@ def _device_text(context: Context, plan: Plan, choice: DeviceChoice, name: str) 
     if not kept and len(uses) == 1 and len(here) == 1:
         plan.add(ReplaceExpression(source=context.source(here[0]), rule=ID, why=WHY, node=here[0], template=context.device_of(name, choice)))
         return None
-    return f"{ast.unparse(choice.target)} = {context.device_of(name, choice)}"
+    target = ast.get_source_segment(context.source(choice.target).text, choice.target) or ast.unparse(choice.target)
+    return f"{_literally(target)} = {context.device_of(name, choice)}"
 
 
 def _device_line(context: Context, plan: Plan, choice: DeviceChoice, keep: bool) -> Iterator[Edit]:
     source = context.source(choice.statement)
     text, imports = context.say_anywhere("@accelerator@", choice.statement, ID)
-    if imports and _asks_the_user(context, choice) and _uses(context, plan, choice):
+    read = bool(_uses(context, plan, choice))
+    if imports and _asks_the_user(context, choice) and (read or is_looked_up(context.facts, choice)):
         return
-    read = bool(_uses(context, plan, choice))  # the only read is replaced in the next line
-    line = _device_text(context, plan, choice, text)
+    line = _device_text(context, plan, choice, text)  # replaces an only read, which no longer counts then
     if read or line is not None:
         yield from imports
     if line is None:
