@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from accel_migrate.verify import rounding
 from accel_migrate.verify.calls import reasons_of_calls
 from accel_migrate.verify.errors import reasons_of_errors
 from accel_migrate.verify.evaluated import reason_in_samples
@@ -25,7 +26,6 @@ _CAUSES = {
     "dropout": "dropout: the processes draw other masks than one process does",
     "augmentation": "augmentation: samples are read with other random numbers than on one process",
     "shuffle": "shuffling: the samples come in another order",
-    "precision": "precision: autocast computes other figures in the two, without it they are the same",
     "denominators": "the processes average over unequal numbers of terms and their means count the same: the mean over the whole batch weighs them (accelerator.backward weighs by samples, its weight= by what you give it)",
     "batchnorm": "BatchNorm takes its statistics over each process's part of the batch, not over the whole",
 }
@@ -56,6 +56,8 @@ def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | No
 def _caused_by(name: str, original: Traced, records: Sequence[Record], result: Comparison) -> str:
     if len(records) == 1 and name in _ON_ONE:
         return _ON_ONE[name]
+    if name == "precision":
+        return rounding.reason(original.records[0], records)
     if name == "denominators":
         step = min((d.step for d in result.differences if d.kind in ("loss", "gradient")), default=1)
         return unequal_parts(original.records[0], records, step) or _CAUSES[name]

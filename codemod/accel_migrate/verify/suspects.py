@@ -26,29 +26,30 @@ class Cause:
     switched_off: tuple[str, ...] = ()
 
 
-def find_cause(runs: Runs, processes: int, result: Comparison) -> Cause:
-    """Try what the trainings use, each alone, then all together and as few of them as it takes."""
+def find_cause(runs: Runs, processes: int, result: Comparison, base: tuple[str, ...] = ()) -> Cause:
+    """Try what the trainings use, each alone, then all together and as few of them as it takes; `base` is switched off in all of it."""
     first = min(d.step for d in result.differences if d.kind in ("loss", "gradient"))
     used = set().union(*(r.uses for r in (*runs.original().records, *runs.migrated(processes).records)), _ALWAYS, _OF_SEVERAL if processes > 1 else ())
-    suspects = [name for name in _ORDER if name in used]
+    suspects = [name for name in _ORDER if name in used and name not in base]
     for name in suspects:
-        if _vanishes(runs, processes, (name,), first):
+        if _vanishes(runs, processes, (*base, name), first):
             return Cause((name,))
-    if len(suspects) < 2 or not _vanishes(runs, processes, tuple(suspects), first):
+    if len(suspects) < 2 or not _vanishes(runs, processes, (*base, *suspects), first):
         return Cause()
     for name in reversed(suspects[:]):
         fewer = tuple(other for other in suspects if other != name)
-        if len(fewer) > 1 and _vanishes(runs, processes, fewer, first):
+        if len(fewer) > 1 and _vanishes(runs, processes, (*base, *fewer), first):
             suspects.remove(name)
     return Cause(tuple(suspects))
 
 
-def is_expected(cause: Cause, records: Sequence[Record], of_several: bool) -> bool:
+def is_expected(cause: Cause, records: Sequence[Record], of_several: bool, rounds_alike: bool = False) -> bool:
     """Whether the trainings are the same but for other random numbers; the processes must not all draw the same ones.
 
     An original `of_several` processes may take BatchNorm's statistics over their parts: the whole batch is what one process has.
+    Low precision is expected to round where both have the same, which is for the caller to say.
     """
-    allowed = EXPECTED | ({"noise"} if draw_numbers_of_their_own(records) else set()) | ({"batchnorm"} if of_several else set())
+    allowed = EXPECTED | ({"precision"} if rounds_alike else set()) | ({"noise"} if draw_numbers_of_their_own(records) else set()) | ({"batchnorm"} if of_several else set())
     return bool(cause.switched_off) and set(cause.switched_off) <= allowed
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from accel_migrate.errors import UserError
-from accel_migrate.verify import files, output, own_batches
+from accel_migrate.verify import files, output, own_batches, rounding
 from accel_migrate.verify.calls import compare_calls
 from accel_migrate.verify.checkpoints import compare_checkpoints
 from accel_migrate.verify.errors import hint
@@ -24,6 +24,7 @@ from accel_migrate.verify.warm import ForkingRunner
 
 _BY_CHANCE = ("loss", "gradient", "weights", "order", "lines", "files")
 """Kinds of differences which other random numbers can explain."""
+_FAILED = ("crash", "hang", "timeout")
 _BESIDE = ("samples", "steps", "calls", "fault", "loading")
 """Kinds which may stand beside those."""
 
@@ -109,11 +110,48 @@ def _examined(runs: Runs, processes: int, plain: Record | None = None) -> Compar
         compare_checkpoints(runs, processes, runs.original(), runs.migrated(processes), result)
     if not result.differences:
         return result
-    cause = find_cause(runs, processes, result) if _may_be_chance(result) else None
-    result.reasons = reasons(runs.original(), runs.migrated(processes), result, cause, plain)
-    if cause is None or not is_expected(cause, runs.migrated(processes).records, runs.request.original_processes > 1):
-        return result
-    return _rest(runs, processes, result, cause)
+    base, seen = _in_full_precision(runs, processes, result)
+    original, got = runs.original(off=base), runs.migrated(processes, off=base)
+    cause = find_cause(runs, processes, seen, base) if _may_be_chance(seen) else None
+    low = _compared(runs, processes, cause.switched_off) if base and cause else result
+    if base and not _by_chance(seen):
+        cause = Cause(base)
+    elif base and cause and cause.switched_off and _by_chance(low):
+        cause = Cause((*base, *cause.switched_off))
+    plain_runs = runs.original().records[0], runs.migrated(processes).records
+    alike = rounding.rounds_alike(*plain_runs, low)
+    result.reasons = reasons(original, got, seen, _beyond(cause, base), plain)
+    expected = cause is not None and is_expected(cause, plain_runs[1], runs.request.original_processes > 1, alike)
+    if cause and set(base) & set(cause.switched_off) and (expected or not _by_chance(seen)):
+        result.reasons.insert(0, rounding.reason(*plain_runs))
+    if cause and expected:
+        return _rest(runs, processes, result, cause)
+    return _with_rounding(result, seen) if base and _by_chance(seen) else result
+
+
+def _in_full_precision(runs: Runs, processes: int, result: Comparison) -> tuple[tuple[str, ...], Comparison]:
+    """What differs in float32, where the runs compute in less and it tells more than they do; and what is switched off for it."""
+    if _by_chance(result) and rounding.is_low(runs, processes):
+        raised = _compared(runs, processes, rounding.RAISED)
+        if not any(d.kind in _FAILED for d in raised.differences) and runs.original(off=rounding.RAISED).run.succeeded:
+            return rounding.RAISED, raised
+    return (), result
+
+
+def _beyond(cause: Cause | None, base: tuple[str, ...]) -> Cause | None:
+    return cause and Cause(tuple(name for name in cause.switched_off if name not in base))
+
+
+def _with_rounding(low: Comparison, raised: Comparison) -> Comparison:
+    """A difference in float32, with what low precision alone adds to it."""
+    kinds = {d.kind for d in raised.differences}
+    kept = [d for d in low.differences if d.kind not in _BY_CHANCE and d not in raised.differences]
+    rounded = [replace(d, expected=True) for d in _by_chance(low) if d.kind not in kinds]
+    return replace(raised, differences=[*raised.differences, *kept, *rounded], reasons=low.reasons, loaded=low.loaded)
+
+
+def _by_chance(result: Comparison) -> list[Difference]:
+    return [d for d in result.differences if d.kind in _BY_CHANCE]
 
 
 def _may_be_chance(result: Comparison) -> bool:

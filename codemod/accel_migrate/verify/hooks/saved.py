@@ -105,13 +105,18 @@ def _least(value: Any, relative: float, of_figures: float) -> float:
 def noise_floors(expected: Mapping[str, Any], control: Mapping[str, Any], relative: float) -> dict[str, float]:
     """Relative difference by key, of numbers the largest of those whose keys differ in nothing but digits: figures of other steps.
 
+    Of tensors also differences count that are none elsewhere: sums that cancel out are nothing but rounding.
     None at all where most of them exceed `relative`. Such a control run was another training: the script draws noise for each
     sample, which then met other samples.
     """
+    import torch
+
     floors = {key: relative_difference(value, control[key]) for key, value in expected.items() if key in control}
     figures = [floor for key, floor in floors.items() if _is_figure(expected[key])]
     if not figures or not median(figures) <= relative:
         return {}
+    for key in floors.keys() & {key for key, value in expected.items() if isinstance(value, torch.Tensor)}:
+        floors[key] = relative_difference(expected[key], control[key], 0.0)
     largest: dict[str, float] = defaultdict(float)
     for key, floor in floors.items():
         if _is_number(expected[key]):
@@ -153,10 +158,10 @@ def _different_kind(expected: Any, got: Any) -> str:
     return ""
 
 
-def relative_difference(expected: Any, got: Any) -> float:
+def relative_difference(expected: Any, got: Any, absolute: float = ABSOLUTE) -> float:
     """Norm of the difference over the norm of `expected`; infinite for other values that are not equal.
 
-    Differences under 1e-7 per element count as none.
+    Differences under `absolute` (1e-7) per element count as none.
     """
     import torch
 
@@ -168,7 +173,7 @@ def relative_difference(expected: Any, got: Any) -> float:
         return 0.0 if expected == got or repr(expected) == repr(got) else math.inf
     if expected.shape != got.shape or not expected.dtype.is_floating_point:
         return 0.0 if torch.equal(expected, got) else math.inf
-    if torch.allclose(expected, got, rtol=0.0, atol=ABSOLUTE, equal_nan=True):
+    if torch.allclose(expected, got, rtol=0.0, atol=absolute, equal_nan=True):
         return 0.0
     distance, norm = (expected.double() - got.double()).norm().item(), expected.double().norm().item()
     return distance / norm if norm else math.inf

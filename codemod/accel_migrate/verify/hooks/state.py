@@ -101,6 +101,9 @@ def uses() -> set[str]:
     """Sources of randomness that were used, and layers of the trained models whose effect depends on the batch."""
     import torch
 
+    from accel_migrate.verify.hooks import precision
+
+    precision.note_weights(p for optimizer in _optimizers for p in _parameters(optimizer))
     found = set(_randomness)
     for layer in (layer for model in _models for layer in model.modules()):
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):

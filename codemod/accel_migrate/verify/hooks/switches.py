@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from accel_migrate.verify.hooks import shuffling, state
+from accel_migrate.verify.hooks import precision, shuffling, state
 
 SWITCHES = ("dropout", "batchnorm", "shuffle", "augmentation", "noise", "precision", "denominators")
 
@@ -21,7 +21,7 @@ def switch_off(names: Iterable[str]) -> None:
     | shuffle | samples come in the order of the data set; those drawn with weights are the same in every pass |
     | augmentation | what is drawn while a sample is read depends on its index alone |
     | noise | once batches are read, `torch.randn` and its kin draw the same row for every sample |
-    | precision | autocast does nothing |
+    | precision | autocast does nothing, and what is asked for in low precision is float32 |
     | denominators | means of losses over each process's part count by how many terms they are of |
     """
     off = set(names)
@@ -32,7 +32,7 @@ def switch_off(names: Iterable[str]) -> None:
     if "shuffle" not in off:
         shuffling.note_shuffling()
     if "precision" not in off:
-        _note_precision()
+        precision.note_autocast()
 
 
 def _no_dropout() -> None:
@@ -117,29 +117,8 @@ def _no_denominators() -> None:
     share_denominators()
 
 
-def _note_precision() -> None:
-    import torch
-
-    plain = torch.autocast.__enter__
-
-    def enter(self: Any) -> Any:
-        if self._enabled:
-            state.note_use("precision")
-        return plain(self)
-
-    torch.autocast.__enter__ = enter  # type: ignore[method-assign]
-
-
 def _no_precision() -> None:
-    import torch
-
-    plain = torch.autocast.__init__
-
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        plain(self, *args, **kwargs)
-        self._enabled = False
-
-    torch.autocast.__init__ = init  # type: ignore[method-assign]
+    precision.raise_precision()
 
 
 _WATCHED_BATCHES = 4
