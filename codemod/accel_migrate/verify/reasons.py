@@ -21,7 +21,7 @@ _WRAPPED_KEY = re.compile(r" became .*\bmodule\.")
 _WRAPPED = re.compile(r": key (\S+\.)?module\.\S+ is new")
 _FIGURE = re.compile(r": line \d+: \S+ is not ")
 _OF_WRAPPED = "a wrapped model is saved: its keys begin with 'module.' (unwrap it first)"
-_LOCAL = "they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
+_LOCAL = "perhaps they are computed from one process's samples (gather_for_metrics, global_mean) or count some twice"
 _CAUSES = {
     "dropout": "dropout: the processes draw other masks than one process does",
     "augmentation": "augmentation: samples are read with other random numbers than on one process",
