@@ -23,6 +23,7 @@ PREFIX = "accel-launch-{pid}-"
 """Of the folder's name, with the id of the launcher."""
 _INTERRUPTED = "interrupted"
 _FIRST = "first"
+_LOST = ("gloo", "connection", "nccl", "store", "broken pipe", "by peer", "recv")
 _taking_part = False
 
 
@@ -105,8 +106,9 @@ def _is_first(folder: Path) -> bool:
 
 
 def _is_left_alone(error: BaseException | None) -> bool:
+    """Whether the error tells of another process that has gone: torch's own errors of its process groups and stores, and gloo's."""
     text = str(error).lower()
-    return isinstance(error, RuntimeError) and any(word in text for word in ("gloo", "connection", "nccl", "store"))
+    return isinstance(error, RuntimeError) and (type(error).__module__.startswith("torch.") or any(word in text for word in _LOST))
 
 
 def _write(path: Path, note: Note | None) -> None:
