@@ -127,6 +127,16 @@ w = torch.zeros(1, device=part.device)
     assert "part.device = accelerator.device.type" in lines_of(code + "torch.save({'all': whole}, 'all.pt')\n" + STEP)
 
 
+def test_a_setting_that_its_class_chooses_for_itself_is_recorded() -> None:
+    record = "    def as_record(self):\n        return dict(self.__dict__)\n"
+    made = f"    def __post_init__(self):\n        self.device = {NAME}\n"
+    code = "from dataclasses import dataclass\n@dataclass\nclass Settings:\n    rate: float = 0.1\n" + made + record
+    lines = lines_of(
+        code + "settings = Settings()\nprint(settings.as_record())\nmodel = model.to(settings.device)\n" + STEP
+    )
+    assert any(line.startswith("        self.device = ") and line.endswith(".device.type") for line in lines)
+
+
 def test_an_item_that_is_still_read_stays() -> None:
     code = TABLE + 'v = torch.zeros(1, device=table["device"])\nw = torch.zeros(1, device=table["device"])\n' + STEP
     assert 'table["device"] = accelerator.device' in lines_of(code)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.scopes import FunctionNode, parameters
 from accel_migrate.facts.shown import FUNCTIONS
-from accel_migrate.facts.values import Box, ClassValue, Instance, Made, Value, Values
+from accel_migrate.facts.values import Box, ClassValue, Instance, Made, Values
+
+Objects: TypeAlias = "frozenset[object]"
+"""What can hold others: where it is made; of the program's classes all objects as one, and `ClassValue` for a class itself."""
 
 RECORDERS = FUNCTIONS | {
     "vars", "dir", "print", "str", "repr", "pprint", "asdict", "astuple", "dataclasses.asdict", "dataclasses.astuple",
@@ -54,12 +58,12 @@ def is_recorded(facts: Facts, target: ast.expr, body: ast.AST | None = None) -> 
     )
 
 
-def _is_looked_at(facts: Facts, wanted: Values, name: str, known: bool) -> bool:
+def _is_looked_at(facts: Facts, wanted: Objects, name: str, known: bool) -> bool:
     """Whether one of the objects `wanted` (or of those called `name`) is; `known`: only by what is known to do so."""
     for _, node in facts.nodes(ast.Name, ast.Attribute, ast.Subscript, ast.Call):
         assert isinstance(node, ast.expr)
         if isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
-            found = wanted & facts.of(node)
+            found = wanted & _objects(facts.of(node))
             if (found or (name and _last_name(node) == name)) and _looks(facts, node, known or _is_class(found)):
                 return True
     return False
@@ -104,9 +108,9 @@ def _is_foreign_method(facts: Facts, method: ast.Attribute) -> bool:
     return isinstance(call, ast.Call) and call.func is method and not facts.callees.get(call)
 
 
-def _around(facts: Facts, holder: ast.expr, own: Values) -> Values:
+def _around(facts: Facts, holder: ast.expr, own: Objects) -> Objects:
     """The objects that hold `holder`, whose values are `own`: those in the path to it, and those it is assigned to."""
-    found: set[Value] = set()
+    found: set[object] = set()
     while (above := owner(holder)) is not None:
         found |= _objects(facts.of(above))
         holder = above
@@ -115,7 +119,7 @@ def _around(facts: Facts, holder: ast.expr, own: Values) -> Values:
     while size != len(found):
         size = len(found)
         for target, value in assigned:
-            if facts.of(value) & (own | found):
+            if _objects(facts.of(value)) & (own | found):
                 found |= _objects(facts.of(target))
     return frozenset(found - own)
 
@@ -130,19 +134,23 @@ def _given(facts: Facts) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield holder, node.value
 
 
-def _objects(values: Values) -> Values:
+def _objects(values: Values) -> Objects:
     """Those of `values` that can hold others and be told apart."""
-    return frozenset(v for v in values if isinstance(v, Instance | Made | Box | ClassValue))
+    return frozenset(
+        v if isinstance(v, ClassValue) else v.cls.node if isinstance(v, Instance) else v.site
+        for v in values
+        if isinstance(v, Instance | Made | Box | ClassValue)
+    )
 
 
-def _of_class(facts: Facts, body: ast.ClassDef) -> Values:
-    """The class `body` and its objects, as the program reads them."""
-    found = (v for _, node in facts.nodes(ast.Name, ast.Attribute, ast.Call) for v in facts.of(node))
-    return frozenset(v for v in found if getattr(v.cls if isinstance(v, Instance) else v, "node", None) is body)
+def _of_class(facts: Facts, body: ast.ClassDef) -> Objects:
+    """The objects of the class `body`, and the class as the program reads it."""
+    found = (v for _, node in facts.nodes(ast.Name, ast.Attribute) for v in facts.of(node))
+    return frozenset(v for v in found if isinstance(v, ClassValue) and v.node is body) | {body}
 
 
-def _is_class(values: Values) -> bool:
-    return bool(values) and all(isinstance(v, ClassValue) for v in values)
+def _is_class(found: Objects) -> bool:
+    return bool(found) and all(isinstance(v, ClassValue) for v in found)
 
 
 def _is_dict(facts: Facts, node: ast.expr) -> bool:
