@@ -131,5 +131,5 @@ def wrapped(body: str, how: str) -> str:
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """`text` with other variables; names that the tool derives from theirs follow."""
-    words = {**names, **{f"global_{old}": f"global_{new}" for old, new in names.items()}}
+    words = {**names, **{f"global_{old}{nth}": f"global_{new}{nth}" for old, new in names.items() for nth in ("", "_2", "_3")}}
     return re.sub(r"(?<![.'\w])(\w+)(?!\w|'|\s*=[^=\s])", lambda match: words.get(match[1], match[1]), text)

@@ -14,14 +14,19 @@ def rows_behind_loop(context: Context, value: ast.expr) -> str | None:
     In the loop, and from the graph of a loss, the runtime knows the batch; below it a number without a graph could as well
     be one of the whole pass.
     """
-    if any(v.grad or any(_contains(context, node, value) for node in v.taken) or not v.taken for v in context.locals(value)):
+    found = context.locals(value)
+    if not found or any(v.grad or not v.taken or not all(_is_over(context, node, value) for node in v.taken) for v in found):
         return None
     names = [n for n in ast.walk(value) if isinstance(n, ast.Name) and _are_rows(context, n)]
     return max(names, key=lambda n: (n.lineno, n.col_offset)).id if names else None
 
 
-def _contains(context: Context, taken: ast.AST, value: ast.expr) -> bool:
-    return not isinstance(taken, ast.For | ast.While | ast.AsyncFor) or context.facts.inside(value, taken)
+def _is_over(context: Context, taken: ast.AST, value: ast.expr) -> bool:
+    """Whether `value` stands below the loop over these batches, in the same function."""
+    loop = taken if isinstance(taken, ast.For | ast.AsyncFor) else context.facts.statement(taken)
+    if not isinstance(loop, ast.For | ast.AsyncFor) or context.facts.function(loop) is not context.facts.function(value):
+        return False
+    return not context.facts.inside(value, loop) and value.lineno > (loop.end_lineno or 0)
 
 
 def _are_rows(context: Context, name: ast.Name) -> bool:
