@@ -15,12 +15,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from step_time import calls
+from step_time import measured
 from timing import ROOT, environment, ratios, spread, table
 
 
@@ -82,18 +81,7 @@ def measure_step(rounds: int, steps: int) -> dict[str, dict[str, Any]]:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     passes = {"by hand": by_hand(steps), "accel_runtime": accel_runtime(steps)}
-    figures: dict[str, dict[str, Any]] = {name: {"cpu": [], "wall": []} for name in passes}
-    for run in passes.values():
-        run()
-    for _ in range(rounds):
-        for name, run in passes.items():
-            cpu, wall = time.process_time(), time.perf_counter()
-            run()
-            figures[name]["cpu"].append(time.process_time() - cpu)
-            figures[name]["wall"].append(time.perf_counter() - wall)
-    for name, run in passes.items():
-        figures[name]["calls"] = calls(run) / steps
-    return figures
+    return measured(passes, rounds, steps)
 
 
 def measure_memory(strategy: str) -> float:

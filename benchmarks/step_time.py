@@ -43,8 +43,13 @@ def measure(rounds: int, steps: int) -> dict[str, dict[str, dict[str, Any]]]:
 def _case(passes: dict[str, Callable[[], None]], rounds: int, steps: int) -> dict[str, dict[str, Any]]:
     import torch
 
-    figures: dict[str, dict[str, Any]] = {name: {"cpu": [], "wall": []} for name in passes}
     torch.set_num_threads(1)  # after the contestants are made: each may have set it as it likes
+    return measured(passes, rounds, steps)
+
+
+def measured(passes: dict[str, Callable[[], None]], rounds: int, steps: int) -> dict[str, dict[str, Any]]:
+    """Seconds of each pass in each round, in turns, and its Python calls per step."""
+    figures: dict[str, dict[str, Any]] = {name: {"cpu": [], "wall": []} for name in passes}
     for run in passes.values():
         run()
     for _ in range(rounds):

@@ -27,7 +27,7 @@ def least_driver(cuda: str) -> tuple[int, int] | None:
 
 
 def install(driver: str, capability: tuple[int, int] = (0, 0)) -> str:
-    """The line that installs a torch for this driver and GPU."""
+    """Which build of torch is right for this driver and GPU, and where its line stands."""
     runs = [major for major, least in _LEAST_DRIVER.items() if version(driver) >= least]
     if not runs:
         return "install a newer NVIDIA driver (525 or later), then: pip install torch"
@@ -36,7 +36,7 @@ def install(driver: str, capability: tuple[int, int] = (0, 0)) -> str:
         wheels = _BLACKWELL
     if (0, 0) < capability < (7, 5):  # CUDA 13 knows no GPU before Turing
         wheels = _WHEELS[min(max(runs), 12)]
-    return f"pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{wheels}"
+    return f"install the build of torch for {wheels} over this one, by the line that https://pytorch.org/get-started/locally gives"
 
 
 def supports(architectures: list[str], capability: tuple[int, int]) -> bool:

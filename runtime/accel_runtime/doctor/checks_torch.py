@@ -61,7 +61,7 @@ def build(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             FAIL,
             "there is an AMD GPU and this torch is not a build for ROCm",
-            "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/rocmX.Y  # X.Y: https://pytorch.org/get-started/locally",
+            "install the build of torch for ROCm over this one, by the line that https://pytorch.org/get-started/locally gives",
         )
     if not machine.gpus:
         return
