@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 from accel_migrate.check.check import Checked, Wanted, check
 from accel_migrate.check.rules import all_checks
 from codemod.memory import program
+from documented import BORDER, Folder, blocks, marked_lines, unmarked
 
-FOLDER = Path(__file__).parents[2] / "docs" / "checks"
-INDEX = FOLDER / "README.md"
-_BLOCK = re.compile(r"^(?:## (?P<kind>\w+)\n\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"  # <-$", re.MULTILINE)
-_BORDER = "\n# example\n\n"
+DOCUMENTED = Folder("checks")
 
 
 @dataclass(frozen=True)
@@ -33,41 +28,28 @@ class Example:
     @property
     def start(self) -> str:
         """What the block follows: imports, and unless it makes an accelerator itself, the objects which README.md makes."""
-        imports, objects = (match["code"] for match in _BLOCK.finditer(_index()))
-        return imports + _BORDER if "Accelerator(" in self.code else f"{imports}\n{objects}{_BORDER}"
+        imports, objects = DOCUMENTED.preludes()
+        return imports + BORDER if "Accelerator(" in self.code else f"{imports}\n{objects}{BORDER}"
 
     @property
     def marked_lines(self) -> set[int]:
         """Lines of the whole script that carry the mark `# <-`."""
-        lines = (self.start + self.code).split("\n")
-        return {number for number, line in enumerate(lines, start=1) if _MARK.search(line)}
+        return marked_lines(self.start + self.code)
 
     def checked(self, library: str = "accelerate", wanted: Wanted | None = None) -> Checked:
         """What the linter says of the whole script, written for `library`."""
-        text = _MARK.sub("", self.start + self.code).replace("from accelerate", f"from {library}")
+        text = unmarked(self.start + self.code).replace("from accelerate", f"from {library}")
         return check(program(text), wanted or Wanted())
 
     def mended(self) -> str:
         """The example after all fixes of its rule."""
         wanted = Wanted(select=frozenset({self.page}), fix=True, unsafe=True)
-        return self.checked(wanted=wanted).project.entry.text.rpartition(_BORDER)[2]
-
-
-@cache
-def _index() -> str:
-    return INDEX.read_text()
-
-
-def pages() -> dict[str, str]:
-    """Id -> text."""
-    return {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.md")) if path != INDEX}
+        return self.checked(wanted=wanted).project.entry.text.rpartition(BORDER)[2]
 
 
 def examples(*kinds: str) -> list[Example]:
     """The blocks of these kinds of all pages, in order."""
-    found = [
-        Example(page, match["kind"], match["code"]) for page, text in pages().items() for match in _BLOCK.finditer(text)
-    ]
+    found = [Example(page, *block) for page, text in DOCUMENTED.pages().items() for block in blocks(text)]
     return [example for example in found if not kinds or example.kind in kinds]
 
 
@@ -88,11 +70,11 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    INDEX.write_text(
+    DOCUMENTED.index.write_text(
         re.sub(
             r"^(RULES|\| rule \|.*?\n(?=\n))",
             lambda _: table() + "\n",
-            INDEX.read_text(),
+            DOCUMENTED.index.read_text(),
             count=1,
             flags=re.MULTILINE | re.DOTALL,
         )

@@ -8,7 +8,7 @@ from accel_migrate.check.check import Wanted
 from accel_migrate.check.rules import all_checks
 from accel_migrate.edits import Severity
 from accel_migrate.places import line_of
-from check.pages import INDEX, Example, examples, fixes, pages, table
+from check.pages import DOCUMENTED, Example, examples, fixes, table
 
 CHECKS = {check.id: check for check in all_checks()}
 
@@ -22,21 +22,21 @@ def only(example: Example) -> Wanted:
 
 
 def test_every_rule_has_a_page_with_both_kinds_of_examples() -> None:
-    assert set(pages()) == set(CHECKS)
+    assert set(DOCUMENTED.pages()) == set(CHECKS)
     for page in CHECKS:
         kinds = {example.kind for example in examples() if example.page == page}
         assert "Bad" in kinds and kinds & {"Good", "Fixed"}, page
 
 
 def test_pages_begin_with_id_title_and_severity() -> None:
-    for page, text in pages().items():
+    for page, text in DOCUMENTED.pages().items():
         check = CHECKS[page]
         assert text.startswith(f"# {page}\n\n{check.title}. Severity: {check.severity.value}."), page
         assert ("For scripts that import" in text.split("\n")[2]) == (len(check.libraries) == 1), page
 
 
 def test_the_index_lists_the_rules() -> None:
-    assert table() in INDEX.read_text()
+    assert table() in DOCUMENTED.index.read_text()
 
 
 @pytest.mark.parametrize("example", examples("Bad"), ids=name)

@@ -5,22 +5,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 from accel_migrate.migrate import migrate
 from accel_migrate.result import Options, Result
 from codemod.memory import after, notebook, program
+from documented import BORDER, Folder, blocks, marked_lines, unmarked
 
-FOLDER = Path(__file__).parents[2] / "docs" / "rules"
-INDEX = FOLDER / "README.md"
-_BLOCK = re.compile(r"^(?:## (?P<kind>\w+)\n\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"  # <-$", re.MULTILINE)
-_BORDER = "\n# example\n\n"
-"""Between README.md's lines and those of an example; the tool leaves comments alone."""
+DOCUMENTED = Folder("rules")
 
 
 @dataclass(frozen=True)
@@ -36,52 +29,47 @@ class Example:
     @property
     def start(self) -> str:
         """What the block follows: nothing, or the lines which README.md gives."""
-        return "" if "DataLoader(" in self.code and "import torch\n" in self.code else prelude() + _BORDER
+        return "" if "DataLoader(" in self.code and "import torch\n" in self.code else prelude() + BORDER
 
     @property
     def marked_lines(self) -> set[int]:
         """Lines of the whole script that carry the mark `# <-`."""
-        lines = (self.start + self.code).split("\n")
-        return {number for number, line in enumerate(lines, start=1) if _MARK.search(line)}
+        return marked_lines(self.start + self.code)
 
     def migrated(self) -> Result:
         """What the tool makes of the whole script."""
-        text = self.start + _MARK.sub("", self.code)
+        text = self.start + unmarked(self.code)
         return migrate((notebook if self.in_notebook else program)(text), self.options)
 
     def after(self) -> str:
         """The lines of the example in the result."""
-        return after(self.migrated()).rpartition(_BORDER)[2]
+        return after(self.migrated()).rpartition(BORDER)[2]
 
 
-def pages() -> dict[str, str]:
-    """Id -> text."""
-    return {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.md")) if path != INDEX}
-
-
-@cache
 def prelude(number: int = 0) -> str:
     """The lines before an example that makes no loader: as README.md gives them, or (1) migrated."""
-    return [match["code"] for match in _BLOCK.finditer(INDEX.read_text())][number]
+    return DOCUMENTED.preludes()[number]
 
 
 def examples() -> list[Example]:
     """The blocks of all pages, in order."""
     found = []
-    for page, text in pages().items():
+    for page, text in DOCUMENTED.pages().items():
         options = Options(target="accelerate" if "Only with `--target accelerate`" in text else "accel_runtime")
         in_notebook = "In notebooks only" in text
-        found += [Example(page, match["kind"], match["code"], options, in_notebook) for match in _BLOCK.finditer(text)]
+        found += [Example(page, *block, options, in_notebook) for block in blocks(text)]
     return found
 
 
 def _update() -> None:
-    for page, text in pages().items():
+    for page, text in DOCUMENTED.pages().items():
         blocks = [example for example in examples() if example.page == page]
         for before, old in pairwise(blocks):
             if old.kind == "After":
-                text = text.replace(f"## After\n\n```python\n{old.code}```", f"## After \n\n```python\n{before.after()}```", 1)
-        (FOLDER / f"{page}.md").write_text(text.replace("## After \n", "## After\n"))
+                text = text.replace(
+                    f"## After\n\n```python\n{old.code}```", f"## After \n\n```python\n{before.after()}```", 1
+                )
+        (DOCUMENTED.index.parent / f"{page}.md").write_text(text.replace("## After \n", "## After\n"))
 
 
 if __name__ == "__main__":

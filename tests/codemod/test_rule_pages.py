@@ -10,7 +10,7 @@ import pytest
 import accel_migrate
 from accel_migrate.edits import Severity
 from accel_migrate.rules import all_rules
-from codemod.rule_pages import INDEX, Example, examples, pages, prelude
+from codemod.rule_pages import DOCUMENTED, Example, examples, prelude
 
 _FINDING_ID = re.compile(r'\brule="([a-z-]+)"')
 EXAMPLES = examples()
@@ -30,22 +30,24 @@ def of_kind(kind: str) -> list[pytest.param]:
 
 
 def test_each_id_has_a_page_and_each_page_an_id() -> None:
-    assert set(pages()) == {rule.id for rule in all_rules()} | ids_of_findings()
+    assert set(DOCUMENTED.pages()) == {rule.id for rule in all_rules()} | ids_of_findings()
 
 
 def test_the_index_links_each_page_once() -> None:
-    assert sorted(re.findall(r"^\| \[([a-z-]+)\]\(\1\.md\) \|", INDEX.read_text(), re.MULTILINE)) == sorted(pages())
+    assert sorted(re.findall(r"^\| \[([a-z-]+)\]\(\1\.md\) \|", DOCUMENTED.index.read_text(), re.MULTILINE)) == sorted(
+        DOCUMENTED.pages()
+    )
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
 def test_a_page_starts_with_the_title_of_its_rule(rule: object) -> None:
-    heading, _, title = pages()[rule.id].replace("`", "").split("\n")[:3]
+    heading, _, title = DOCUMENTED.pages()[rule.id].replace("`", "").split("\n")[:3]
     assert (heading, title) == (f"# {rule.id}", f"{rule.title}.")
 
 
-@pytest.mark.parametrize("page", pages())
+@pytest.mark.parametrize("page", DOCUMENTED.pages())
 def test_a_page_says_why_shows_an_example_and_says_when_it_holds_back(page: str) -> None:
-    text = pages()[page]
+    text = DOCUMENTED.pages()[page]
     assert re.search(r"^\*\*Why( it matters)?\.\*\* ", text, re.MULTILINE)
     assert "\n## When it holds back\n" in text
     assert any(example.page == page and example.kind in {"Before", "Finding"} for example in EXAMPLES)
