@@ -107,8 +107,8 @@ def _copy_folder(folder: Path, target: Path) -> None:
     left_out = _UNINTERESTING(str(folder), [entry.name for entry in entries])
     for entry in entries:
         place = target / entry.name
-        if entry.name in left_out or not os.path.exists(entry.path):
-            continue
+        if entry.name in left_out or not (entry.is_file() or entry.is_dir()):
+            continue  # links that lead nowhere, sockets, pipes
         if not entry.is_dir():
             _copy_or_link(entry.path, place)
         elif _is_large_folder(entry.path):
