@@ -22,6 +22,8 @@ from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
 from accel_migrate.project import Project
 
 MAX_PASSES = 6
+MAX_SWEEPS = 2
+"""How often what a settled pass did not find again is forgotten: what was derived from it goes with the next sweep."""
 
 
 def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
@@ -29,7 +31,12 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     facts = _empty_facts(project)
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
-    if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
+    if (
+        facts.backwards
+        and not accelerator_calls(facts)
+        and not any(b.with_loader for b in facts.backwards.values())
+        and not facts.loops
+    ):
         cut_by_hand(machine)
     cut_states(machine)
     whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
@@ -62,7 +69,9 @@ def accelerated_facts(project: Project) -> Facts:
 def _empty_facts(project: Project) -> Facts:
     """Facts that know the files of `project` and nothing else."""
     facts = Facts(entry=project.entry)
-    facts.sources = list(dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry]))
+    facts.sources = list(
+        dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry])
+    )
     for source in facts.sources:
         facts.scopes.update(source.scopes)
         facts.source_of[source.tree] = source
@@ -112,11 +121,16 @@ class ProjectMachine(Machine):
 
     def run_to_fixpoint(self) -> None:
         """Passes until attributes, containers and globals hold nothing new."""
+        sweeps = 0
         for _ in range(MAX_PASSES):
             self.changed = False
+            self.said.clear()
             self.run()
-            if not self.changed:
+            if self.changed:
+                continue
+            if sweeps == MAX_SWEEPS or not self.narrow():
                 break
+            sweeps += 1
 
     def settle_meters(self) -> None:
         """From now on it is known which functions run models."""
@@ -133,7 +147,15 @@ class ProjectMachine(Machine):
     def run(self) -> None:
         """One pass over the whole program; what earlier passes learned of attributes and globals stays."""
         facts = self.facts
-        for table in (facts.values, facts.external, facts.methods, facts.conversions, facts.forwards, facts.bindings, self.memo):
+        for table in (
+            facts.values,
+            facts.external,
+            facts.methods,
+            facts.conversions,
+            facts.forwards,
+            facts.bindings,
+            self.memo,
+        ):
             table.clear()
         facts.visited.clear()
         facts.blind_forwards.clear()

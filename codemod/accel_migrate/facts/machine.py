@@ -58,6 +58,8 @@ class Machine:
         self.heap: defaultdict[object, dict[object, Values]] = defaultdict(dict)
         """What objects, containers and functions hold: by owner, then by attribute, index or key."""
         self.cells: dict[tuple[Scope, str], Values] = {}
+        self.said: defaultdict[int, dict[object, Values]] = defaultdict(dict)
+        """What the running pass wrote into each table of the store, by the table's identity."""
         self.changed = False
         self.no_grad = 0
         self.order = 0
@@ -94,7 +96,12 @@ class Machine:
     def follow(self, plan: dict[ast.stmt, Gather]) -> None:
         """From the next pass on evaluation loops gather early, as `plan` says."""
         self.plan = plan
-        self.hoisted = {node for statement, gather in plan.items() for node in gather.hoisted if self.facts.statement(node) is statement}
+        self.hoisted = {
+            node
+            for statement, gather in plan.items()
+            for node in gather.hoisted
+            if self.facts.statement(node) is statement
+        }
 
     # -- the store ----------------------------------------------------------------------------
     def read_heap(self, owner: object, key: object) -> Values:
@@ -108,7 +115,22 @@ class Machine:
         if values:
             self._join(self.heap[owner], key, values)
 
+    def narrow(self) -> bool:
+        """Forgets what the last pass did not write again: guesses of passes that knew less. Whether there was any."""
+        gone = False
+        for table in (self.cells, *self.heap.values()):
+            said = self.said.get(id(table), {})
+            if any(said.get(key) != values for key, values in table.items()):
+                gone = True
+                table.clear()
+                table.update(said)  # type: ignore[arg-type]
+        return gone
+
     def _join(self, table: dict, key: object, values: Values) -> None:
+        said = self.said[id(table)]
+        again = said.get(key, UNKNOWN)
+        if not values <= again:
+            said[key] = limited(again | values) if again else limited(values)
         old = table.get(key, UNKNOWN)
         if values <= old:
             return  # what stands there is limited already
@@ -141,12 +163,21 @@ class Machine:
         assert isinstance(scope.node, ast.Module)
         self.block(scope.node.body, frame)
 
-    def run_function(self, node: FunctionNode, scope: Scope, env: dict[str, Values], receiver: Instance | None) -> Values:
+    def run_function(
+        self, node: FunctionNode, scope: Scope, env: dict[str, Values], receiver: Instance | None
+    ) -> Values:
         """What `node` returns when its parameters have the values of `env`."""
         self.facts.visited.add(node)
         if node in self.stack or len(self.stack) >= MAX_DEPTH:
             return _fitting(self.read_heap(node, "return"), env)
-        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None, self.looping + len(self.loops) > 0)
+        key = (
+            node,
+            frozenset(env.items()),
+            receiver,
+            self.no_grad > 0,
+            self.loader_loops[-1] if self.loader_loops else None,
+            self.looping + len(self.loops) > 0,
+        )
         if key in self.memo:
             return self.memo[key]
         frame = Frame(self.facts.scopes[node], dict(env), receiver=receiver)
@@ -155,8 +186,13 @@ class Machine:
         self.stack.append(node)
         loops, self.loops = self.loops, []
         self.looping += len(loops)
-        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) and not v.whole for values in env.values() for v in self.evaluator._deep(values))
-        guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
+        given_rows, self.given_rows = (
+            self.given_rows,
+            any(isinstance(v, Local) and not v.whole for values in env.values() for v in self.evaluator._deep(values)),
+        )
+        guarded = not isinstance(node, ast.Lambda) and any(
+            self.evaluator.disables_grad(d, frame) for d in node.decorator_list
+        )
         self.no_grad += guarded
         try:
             if isinstance(node, ast.Lambda):
@@ -306,7 +342,9 @@ class Machine:
 
     def _unpackable(self, values: Values, count: int) -> Values:
         """Of several values that may be taken apart into `count` parts, tuples of that many: `out` of `return out` is none of them."""
-        tuples = frozenset(v for v in values if isinstance(v, Box) and isinstance(v.site, ast.Tuple) and len(v.site.elts) == count)
+        tuples = frozenset(
+            v for v in values if isinstance(v, Box) and isinstance(v.site, ast.Tuple) and len(v.site.elts) == count
+        )
         return frozenset(v for v in values if v in tuples or not isinstance(v, Box | Local)) if tuples else values
 
     def store_attribute(self, owner: Value, name: str, values: Values) -> None:
@@ -373,8 +411,12 @@ class Machine:
 
     do_AsyncFor = do_For
 
-    def enter_loader_loop(self, node: ast.For | ast.While | ast.comprehension, iterated: Values, frame: Frame) -> Loop | None:
-        loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {place for place, cut in self.facts.cuts.items() if cut.loop is node}
+    def enter_loader_loop(
+        self, node: ast.For | ast.While | ast.comprehension, iterated: Values, frame: Frame
+    ) -> Loop | None:
+        loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {
+            place for place, cut in self.facts.cuts.items() if cut.loop is node
+        }
         if not loaders:
             return None
         loop = self.facts.loops.setdefault(node, Loop(node, frame.scope))
@@ -455,7 +497,9 @@ class Machine:
     def do_Delete(self, node: ast.Delete, frame: Frame) -> None:
         """`del x` ends nothing that matters here."""
 
-    def function_env(self, node: FunctionNode, positional: list[Values], keywords: dict[str, Values], bound: Values | None) -> dict[str, Values]:
+    def function_env(
+        self, node: FunctionNode, positional: list[Values], keywords: dict[str, Values], bound: Values | None
+    ) -> dict[str, Values]:
         """Parameter values of a call; missing ones take their default's value."""
         a = node.args
         names = [p.arg for p in (*a.posonlyargs, *a.args)]
