@@ -47,7 +47,10 @@ def test_everything_is_in_the_wheel(wheel: Path) -> None:
         folder = ROOT / package
         expected = {str(file.relative_to(folder.parent)) for file in folder.rglob("*.py")}
         assert expected <= names
-    for data in ("skill", "templates", "examples"):
+    skill = "single-gpu-to-accelerate"
+    files = [file for file in (ROOT / "skill" / skill).rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    assert {f"accel_migrate/.agents/skills/{file.relative_to(ROOT / 'skill')}" for file in files} <= names
+    for data in ("templates", "examples"):
         files = [file for file in (ROOT / data).rglob("*") if file.is_file() and file.suffix != ".pyc"]
         assert files
         assert {f"accel_migrate/_data/{file.relative_to(ROOT)}" for file in files} <= names
@@ -77,6 +80,9 @@ def test_data_is_found_installed_and_in_the_checkout(installed: Path) -> None:
     code = "from accel_migrate.resources import resource; print(resource('templates'))"
     out = run([sys.executable, "-c", code], Path("/"), PYTHONPATH=str(installed))
     assert Path(out.strip()) == installed / "accel_migrate" / "_data" / "templates"
-    assert resource("skill") == ROOT / "skill"
+    assert resource("templates") == ROOT / "templates"
+    code = "from accel_migrate.assistants.bundle import NAME, skill_files, skill_folder; print(skill_folder(), 'SKILL.md' in skill_files())"
+    out = run([sys.executable, "-c", code], Path("/"), PYTHONPATH=str(installed))
+    assert out.split() == [str(installed / "accel_migrate" / ".agents" / "skills" / "single-gpu-to-accelerate"), "True"]
     with pytest.raises(FileNotFoundError, match="nonsense/ is missing from the installation"):
         resource("nonsense")

@@ -8,7 +8,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def resource(name: str) -> Path:
-    """The folder `skill`, `templates` or `examples`.
+    """The folder `templates` or `examples`.
 
     Raises:
         FileNotFoundError: it is in neither place, so the installation is damaged.

@@ -19,6 +19,7 @@ COMMANDS = {
     "doctor": ("accel_runtime.commands.doctor", "", "what keeps trainings from working on this machine, and what mends it"),
     "env": ("accel_runtime.commands.env", "", "what to paste into a bug report"),
     "merge-weights": ("accel_runtime.commands.merge_weights", "torch", "make one model file of what several processes have written (needs torch)"),
+    "skill": ("accel_migrate.command.skill", "", "install the skill for coding assistants, list, update and remove it"),
     "demo": ("accel_migrate.command.demo", "", "migrate and train a bundled example, and compare (needs torch, scikit-learn)"),
 }
 """Command -> the module whose `main(argv)` runs it and returns the exit status, the package it needs besides the plain
