@@ -31,12 +31,7 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     facts = _empty_facts(project)
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
-    if (
-        facts.backwards
-        and not accelerator_calls(facts)
-        and not any(b.with_loader for b in facts.backwards.values())
-        and not facts.loops
-    ):
+    if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
         cut_by_hand(machine)
     cut_states(machine)
     whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
@@ -69,9 +64,7 @@ def accelerated_facts(project: Project) -> Facts:
 def _empty_facts(project: Project) -> Facts:
     """Facts that know the files of `project` and nothing else."""
     facts = Facts(entry=project.entry)
-    facts.sources = list(
-        dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry])
-    )
+    facts.sources = list(dict.fromkeys([*(s for s in project.sources.values() if s is not project.entry), project.entry]))
     for source in facts.sources:
         facts.scopes.update(source.scopes)
         facts.source_of[source.tree] = source
@@ -147,15 +140,7 @@ class ProjectMachine(Machine):
     def run(self) -> None:
         """One pass over the whole program; what earlier passes learned of attributes and globals stays."""
         facts = self.facts
-        for table in (
-            facts.values,
-            facts.external,
-            facts.methods,
-            facts.conversions,
-            facts.forwards,
-            facts.bindings,
-            self.memo,
-        ):
+        for table in (facts.values, facts.external, facts.methods, facts.conversions, facts.forwards, facts.bindings, self.memo):
             table.clear()
         facts.visited.clear()
         facts.blind_forwards.clear()

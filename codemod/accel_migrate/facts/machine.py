@@ -96,12 +96,7 @@ class Machine:
     def follow(self, plan: dict[ast.stmt, Gather]) -> None:
         """From the next pass on evaluation loops gather early, as `plan` says."""
         self.plan = plan
-        self.hoisted = {
-            node
-            for statement, gather in plan.items()
-            for node in gather.hoisted
-            if self.facts.statement(node) is statement
-        }
+        self.hoisted = {node for statement, gather in plan.items() for node in gather.hoisted if self.facts.statement(node) is statement}
 
     # -- the store ----------------------------------------------------------------------------
     def read_heap(self, owner: object, key: object) -> Values:
@@ -163,21 +158,12 @@ class Machine:
         assert isinstance(scope.node, ast.Module)
         self.block(scope.node.body, frame)
 
-    def run_function(
-        self, node: FunctionNode, scope: Scope, env: dict[str, Values], receiver: Instance | None
-    ) -> Values:
+    def run_function(self, node: FunctionNode, scope: Scope, env: dict[str, Values], receiver: Instance | None) -> Values:
         """What `node` returns when its parameters have the values of `env`."""
         self.facts.visited.add(node)
         if node in self.stack or len(self.stack) >= MAX_DEPTH:
             return _fitting(self.read_heap(node, "return"), env)
-        key = (
-            node,
-            frozenset(env.items()),
-            receiver,
-            self.no_grad > 0,
-            self.loader_loops[-1] if self.loader_loops else None,
-            self.looping + len(self.loops) > 0,
-        )
+        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None, self.looping + len(self.loops) > 0)
         if key in self.memo:
             return self.memo[key]
         frame = Frame(self.facts.scopes[node], dict(env), receiver=receiver)
@@ -186,13 +172,8 @@ class Machine:
         self.stack.append(node)
         loops, self.loops = self.loops, []
         self.looping += len(loops)
-        given_rows, self.given_rows = (
-            self.given_rows,
-            any(isinstance(v, Local) and not v.whole for values in env.values() for v in self.evaluator._deep(values)),
-        )
-        guarded = not isinstance(node, ast.Lambda) and any(
-            self.evaluator.disables_grad(d, frame) for d in node.decorator_list
-        )
+        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) and not v.whole for values in env.values() for v in self.evaluator._deep(values))
+        guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
         self.no_grad += guarded
         try:
             if isinstance(node, ast.Lambda):
@@ -342,9 +323,7 @@ class Machine:
 
     def _unpackable(self, values: Values, count: int) -> Values:
         """Of several values that may be taken apart into `count` parts, tuples of that many: `out` of `return out` is none of them."""
-        tuples = frozenset(
-            v for v in values if isinstance(v, Box) and isinstance(v.site, ast.Tuple) and len(v.site.elts) == count
-        )
+        tuples = frozenset(v for v in values if isinstance(v, Box) and isinstance(v.site, ast.Tuple) and len(v.site.elts) == count)
         return frozenset(v for v in values if v in tuples or not isinstance(v, Box | Local)) if tuples else values
 
     def store_attribute(self, owner: Value, name: str, values: Values) -> None:
@@ -411,12 +390,8 @@ class Machine:
 
     do_AsyncFor = do_For
 
-    def enter_loader_loop(
-        self, node: ast.For | ast.While | ast.comprehension, iterated: Values, frame: Frame
-    ) -> Loop | None:
-        loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {
-            place for place, cut in self.facts.cuts.items() if cut.loop is node
-        }
+    def enter_loader_loop(self, node: ast.For | ast.While | ast.comprehension, iterated: Values, frame: Frame) -> Loop | None:
+        loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {place for place, cut in self.facts.cuts.items() if cut.loop is node}
         if not loaders:
             return None
         loop = self.facts.loops.setdefault(node, Loop(node, frame.scope))
@@ -497,9 +472,7 @@ class Machine:
     def do_Delete(self, node: ast.Delete, frame: Frame) -> None:
         """`del x` ends nothing that matters here."""
 
-    def function_env(
-        self, node: FunctionNode, positional: list[Values], keywords: dict[str, Values], bound: Values | None
-    ) -> dict[str, Values]:
+    def function_env(self, node: FunctionNode, positional: list[Values], keywords: dict[str, Values], bound: Values | None) -> dict[str, Values]:
         """Parameter values of a call; missing ones take their default's value."""
         a = node.args
         names = [p.arg for p in (*a.posonlyargs, *a.args)]
