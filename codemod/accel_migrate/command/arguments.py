@@ -48,6 +48,8 @@ def parse_arguments(argv: Sequence[str] | None, prog: str = "accel-migrate") -> 
         parser.error(f"--output {arguments.output} {what}; for anything else give a folder")
     if arguments.check and (arguments.write or arguments.output is not None):
         parser.error("--check writes nothing: leave out --write and --output")
+    if arguments.add and not (arguments.write or arguments.output is not None):
+        parser.error("--add writes launch files beside the result: give --write or --output as well")
     if arguments.diff and arguments.format != "text":
         parser.error(f"--diff prints only the diff: leave out --format {arguments.format}")
     if not arguments.paths and not arguments.list_rules:
@@ -99,6 +101,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to do with the result")
     group.add_argument("--write", action="store_true", help="write the files in place, atomically")
     group.add_argument("--output", metavar="DIR", help="write the program, changed and unchanged files, to DIR; of a notebook, NAME.py makes a script")
+    group.add_argument("--add", metavar="PLACE,...", action="append", help="write launch files too, for slurm, k8s, docker or monitoring")
     group.add_argument("--check", action="store_true", help="only report; exit with 1 if something would change")
     group.add_argument("--allow-nothing", action="store_true", help="exit with 0, not 3, where nothing is to be migrated")
     group.add_argument("--diff", action="store_true", help="print only the diff to standard output")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_migrate.check.selection import is_check
+from accel_migrate.command.launching import launch_files_for
 from accel_migrate.command.options import check_flags, options_for
 from accel_migrate.command.programs import find_programs
 from accel_migrate.command.progress import with_progress
@@ -23,6 +24,7 @@ from accel_migrate.report.launch_line import launch_line
 from accel_migrate.report.outcome import Outcome, Run, outcome_of
 from accel_migrate.report.text import for_a_person
 from accel_migrate.result import Options, Result
+from accel_migrate.scaffold.writing import write as write_new
 from accel_migrate.selection import known_rules, unknown_rule
 from accel_migrate.suppress import named_rules
 
@@ -101,8 +103,11 @@ def _idle_comments(project: Project) -> Iterator[str]:
 
 def _write(arguments: argparse.Namespace, done: Run) -> None:
     files = files_to_write(done.outcomes, arguments.write, arguments.output)
+    launching = list(launch_files_for(done.outcomes, arguments))
     write_all(files)
     done.written = [path for path, _, _ in files]
+    for root, texts in launching:
+        done.written += write_new(root, texts)
 
 
 def _verified(arguments: argparse.Namespace, done: Run) -> int:
