@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": ("accel_runtime.commands.doctor", "", "what keeps trainings from working on this machine, and what mends it"),
     "env": ("accel_runtime.commands.env", "", "what to paste into a bug report"),
     "merge-weights": ("accel_runtime.commands.merge_weights", "torch", "make one model file of what several processes have written (needs torch)"),
+    "mcp": ("accel_migrate.command.mcp_server", "mcp", "the commands as tools for assistants, on standard input and output (needs mcp)"),
     "skill": ("accel_migrate.command.skill", "", "install the skill for coding assistants, list, update and remove it"),
     "demo": ("accel_migrate.command.demo", "", "migrate and train a bundled example, and compare (needs torch, scikit-learn)"),
 }
@@ -27,7 +28,7 @@ COMMANDS = {
 installation, and what it does."""
 
 
-_EXTRAS = {"torch": "runtime", "pygls": "lsp"}
+_EXTRAS = {"torch": "runtime", "pygls": "lsp", "mcp": "mcp"}
 """Needed package -> the extra of this distribution that brings it."""
 
 

@@ -30,6 +30,9 @@ from accel_migrate.verify.runs import Request
 from accel_migrate.verify.verify import verify
 from accel_migrate.verify.warm import ForkingRunner
 
+VERSION = 1
+"""Raised when a key of the JSON document changes its meaning or goes; new keys may come at any time."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `accel verify`; return 0 for the same training, 1 for another, 2 if that cannot be told."""
@@ -122,7 +125,7 @@ def _request(arguments: argparse.Namespace, original: Job, migrated: Job, cpu: b
 
 def _as_json(report: Report) -> str:
     comparisons = [{**asdict(c), "verdict": c.verdict} for c in report.comparisons]
-    found = {**asdict(report), "verdict": report.verdict, "comparisons": comparisons}
+    found = {"version": VERSION, **asdict(report), "verdict": report.verdict, "comparisons": comparisons}
     return json.dumps(_finite(found), indent=2, allow_nan=False)
 
 
