@@ -82,15 +82,23 @@ class Access:
 
     def is_at_hand(self, node: ast.AST) -> bool:
         """Whether the accelerator can be read at `node` without passing it to one more function."""
+        return self._tried(node) == 0
+
+    def is_reachable(self, node: ast.AST) -> bool:
+        """Whether the accelerator can be had at `node`; nothing is passed on for that yet."""
+        return self._tried(node) is not None
+
+    def _tried(self, node: ast.AST) -> int | None:
+        """To how many more functions and classes the accelerator must be passed for `node`; None if it cannot be had."""
         before = (dict(self.parameters), set(self.holders), list(self.uses), set(self.imports), dict(self.failed))
         try:
             self(node)
         except Unreachable:
-            return False
+            return None
         finally:
-            grown = len(self.parameters) > len(before[0]) or len(self.holders) > len(before[1])
+            grown = len(self.parameters) - len(before[0]) + len(self.holders) - len(before[1])
             self.parameters, self.holders, self.uses, self.imports, self.failed = before
-        return not grown
+        return grown
 
     def _use(self, node: ast.AST, scope: Scope) -> None:
         """Notes a place in the home's own function: the accelerator must be made before it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from accel_migrate.access import Access, Unreachable
 from accel_migrate.dialects import ACCELERATOR, Dialect
@@ -23,6 +25,9 @@ from accel_migrate.facts.values import Local, Role, Spread
 from accel_migrate.notebook.launch import Launch
 from accel_migrate.result import Options
 from accel_migrate.source import Source
+
+if TYPE_CHECKING:
+    from accel_migrate.states.conversion import States
 
 
 @dataclass(eq=False)
@@ -59,6 +64,13 @@ class Context:
         """Arguments of `Accelerator(...)` which rules ask for: name -> expression."""
         self.needs: list[ast.expr] = []
         """Expressions of the script that those arguments read."""
+
+    @cached_property
+    def states(self) -> States:
+        """The checkpoints that become states of the accelerator: none, unless asked for."""
+        from accel_migrate.states.conversion import states
+
+        return states(self)
 
     def reaches_training(self) -> bool:
         """Whether the accelerator can be had at every backward pass and evaluation loop."""

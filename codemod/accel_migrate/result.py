@@ -10,6 +10,7 @@ from accel_migrate.project import Project
 from accel_migrate.source import Source
 
 Target = Literal["accel_runtime", "accelerate"]
+Checkpoint = Literal["file", "state"]
 Status = Literal["changed", "unchanged", "refused"]
 
 
@@ -25,6 +26,8 @@ class Options:
     """Ids of the only rules to run; empty means all."""
     ignore: frozenset[str] = frozenset()
     """Ids of rules not to run."""
+    checkpoint: Checkpoint = "file"
+    """Whether checkpoints keep the script's file format, or become states of the accelerator."""
     as_script: bool = False
     """Whether a notebook becomes a script, which is launched from outside."""
 

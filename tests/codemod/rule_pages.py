@@ -55,7 +55,10 @@ def examples() -> list[Example]:
     """The blocks of all pages, in order."""
     found = []
     for page, text in DOCUMENTED.pages().items():
-        options = Options(target="accelerate" if "Only with `--target accelerate`" in text else "accel_runtime")
+        options = Options(
+            target="accelerate" if "Only with `--target accelerate`" in text else "accel_runtime",
+            checkpoint="state" if "Only with `--checkpoint state`" in text else "file",
+        )
         in_notebook = "In notebooks only" in text
         found += [Example(page, *block, options, in_notebook) for block in blocks(text)]
     return found

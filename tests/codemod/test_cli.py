@@ -201,7 +201,7 @@ def test_settings_file_is_read_and_flags_win(files: Files, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("table", "what"),
     [
-        ("[tool.accel-migrate]\ncolour = 1", "has no key 'colour'; allowed: select, ignore, target, unsafe"),
+        ("[tool.accel-migrate]\ncolour = 1", "has no key 'colour'; allowed: select, ignore, target, checkpoint, unsafe"),
         ("[tool.accel-migrate]\ntarget = 'ddp'", "target = 'ddp': must be one of accel_runtime, accelerate"),
         (
             "[tool.accel-migrate]\nignore = ['prepar']",

@@ -22,7 +22,7 @@ exit status:
 
 Keep a rule off a line with a comment:  # accel: ignore[RULE]
 Keep it off a whole file:               # accel: ignore-file[RULE]
-Settings (select, ignore, target, unsafe) may stand in pyproject.toml under [tool.accel-migrate].
+Settings (select, ignore, target, checkpoint, unsafe) may stand in pyproject.toml under [tool.accel-migrate].
 """
 
 
@@ -115,6 +115,9 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
 def _add_rule_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how to migrate")
     group.add_argument("--target", choices=("accel_runtime", "accelerate"), help="library that the result imports")
+    group.add_argument(
+        "--checkpoint", choices=("file", "state"), help="file: checkpoints keep the script's format (default); state: they become save_state and load_state"
+    )
     group.add_argument("--unsafe", action="store_true", default=None, help="also rewrite what may change behaviour")
     group.add_argument("--select", metavar="RULE,...", action="append", help="run only these rules")
     group.add_argument("--ignore", metavar="RULE,...", action="append", help="leave these rules out")

@@ -23,8 +23,13 @@ def options_for(script: Path, arguments: argparse.Namespace) -> Options:
     flags = check_flags(arguments)
     for key in ("select", "ignore"):
         _check(getattr(settings, key) or (), f"{settings.file}: [tool.accel-migrate] {key}")
+    target = arguments.target or settings.target or Options.target
+    checkpoint = arguments.checkpoint or settings.checkpoint or Options.checkpoint
+    if checkpoint == "state" and target != "accel_runtime":
+        raise UserError(f"--checkpoint state needs --target accel_runtime: {target}'s save_state keeps no counters and no place in the epoch")
     return Options(
-        target=arguments.target or settings.target or Options.target,
+        target=target,
+        checkpoint=checkpoint,
         unsafe=bool(settings.unsafe) if arguments.unsafe is None else arguments.unsafe,
         select=flags["select"] or settings.select or frozenset(),
         ignore=flags["ignore"] | (settings.ignore or frozenset()),

@@ -1,4 +1,4 @@
-"""`[tool.accel-migrate]` in the nearest pyproject.toml: `select`, `ignore`, `target`, `unsafe`; `[tool.accel-check]`: the first two."""
+"""`[tool.accel-migrate]` in the nearest pyproject.toml: `select`, `ignore`, `target`, `checkpoint`, `unsafe`; `[tool.accel-check]`: the first two."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from accel_migrate.errors import UserError
 
 TARGETS = ("accel_runtime", "accelerate")
+CHECKPOINTS = ("file", "state")
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,14 @@ class Settings:
     select: frozenset[str] | None = None
     ignore: frozenset[str] | None = None
     target: str | None = None
+    checkpoint: str | None = None
     unsafe: bool | None = None
     file: Path | None = None
     """Where the table stands."""
 
 
 MIGRATE, CHECK = "accel-migrate", "accel-check"
-_KEYS = {MIGRATE: ("select", "ignore", "target", "unsafe"), CHECK: ("select", "ignore")}
+_KEYS = {MIGRATE: ("select", "ignore", "target", "checkpoint", "unsafe"), CHECK: ("select", "ignore")}
 """The tables there are, with their keys."""
 
 
@@ -89,6 +91,12 @@ def _target(value: object) -> str:
     return str(value)
 
 
+def _checkpoint(value: object) -> str:
+    if value not in CHECKPOINTS:
+        raise ValueError(f"one of {', '.join(CHECKPOINTS)}")
+    return str(value)
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")
@@ -99,5 +107,6 @@ _CONVERTERS: dict[str, Callable[[object], object]] = {
     "select": _rules,
     "ignore": _rules,
     "target": _target,
+    "checkpoint": _checkpoint,
     "unsafe": _flag,
 }

@@ -117,12 +117,12 @@ class Placed:
         for field in dataclasses.fields(parent):
             child = getattr(parent, field.name)
             if isinstance(child, cst.CSTNode) and child in self._nodes:
+                if isinstance(child, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+                    return child  # `parent` is the expression statement that held the place
                 parent = self._adapt(parent, field.name, child)
         return _with_generators_parenthesised(parent) if isinstance(parent, cst.Call) else parent
 
     def _adapt(self, parent: cst.CSTNode, field: str, child: cst.CSTNode) -> cst.CSTNode:
-        if isinstance(child, cst.BaseSmallStatement | cst.BaseCompoundStatement):
-            return child  # `parent` is the expression statement that held the place
         if isinstance(child, cst.Arg) and isinstance(parent, cst.Arg):
             return child.with_changes(comma=parent.comma, whitespace_after_arg=parent.whitespace_after_arg)
         if isinstance(child, cst.StarredElement):

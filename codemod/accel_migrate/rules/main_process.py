@@ -42,7 +42,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     for call, (base, method) in context.facts.methods.items():
         if method == "setLevel" and any(context.facts.role(v) is Role.LOGGER for v in base) and len(call.args) == 1:
             yield from _logger_level(context, call)
-    statements = writing_statements(context.facts)
+    states = {context.facts.statement(copy) for copy in context.states.copies}
+    statements = [s for s in writing_statements(context.facts) if s not in states]
     speaking = speaking_functions(context.facts, statements)
     for function in speaking:
         yield from _end_early(context, function)

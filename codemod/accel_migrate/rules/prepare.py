@@ -240,17 +240,17 @@ def _anchor(context: Context, block: list[ast.stmt], variables: list[Variable]) 
     for index in range(last + 1, len(block)):
         if isinstance(block[index], RUNNABLE) and runs_models(context.facts, block[index]):
             break
-        if _restores(block[index], texts):
+        if _restores(context, block[index], texts):
             last = index
         elif isinstance(block[index], ast.For | ast.While | ast.FunctionDef | ast.ClassDef) or _calls_with(block[index], texts):
             break
     return block[last]
 
 
-def _restores(statement: ast.stmt, texts: set[str]) -> bool:
-    """Whether `statement` loads a state dict into one of the objects."""
+def _restores(context: Context, statement: ast.stmt, texts: set[str]) -> bool:
+    """Whether `statement` loads a state dict into one of the objects, and stays."""
     return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "load_state_dict" and any(t in ast.unparse(n.func.value) for t in texts)
+        isinstance(n, ast.Call) and n not in context.states.restored and isinstance(n.func, ast.Attribute) and n.func.attr == "load_state_dict" and any(t in ast.unparse(n.func.value) for t in texts)
         for n in ast.walk(statement)
     )
 

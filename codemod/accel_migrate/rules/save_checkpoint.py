@@ -15,9 +15,10 @@ from accel_migrate.context import Context
 from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import Edit, Finding, InsertBefore, WrapStatements
 from accel_migrate.facts.diverging import LOOKED_UP
-from accel_migrate.facts.values import Literal, Role
+from accel_migrate.facts.values import Role
 from accel_migrate.opened import opened
 from accel_migrate.rules.backward import out_of_reach
+from accel_migrate.same_file import path_argument, same_file
 from accel_migrate.side_effects import is_guarded
 
 ID = "save-checkpoint"
@@ -28,7 +29,7 @@ WHY = "one process writes; the state dicts are the original's"
 def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed:
         return
-    saves = list(context.calls_of("torch.save"))
+    saves = [call for call in context.calls_of("torch.save") if call not in context.states.calls]
     for call in saves:
         try:
             yield context.replace(ID, call.func, context.say("@accelerator@.save", call), WHY)
@@ -53,12 +54,12 @@ def _guarded(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
 def _waits(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
     """Before a file of this run is loaded again, every process waits until the main one has written it."""
     moves = context.calls_of("os.replace", "os.rename", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move")
-    written = [path for call in saves if (path := opened(context, _path(call, 1, "f"))[0]) is not None]
-    written += [path for call in moves if (path := _path(call, 1, "dst")) is not None]
+    written = [path for call in saves if (path := opened(context, path_argument(call, 1, "f"))[0]) is not None]
+    written += [path for call in moves if (path := path_argument(call, 1, "dst")) is not None]
     for call in context.calls_of("torch.load"):
-        path, opening = opened(context, _path(call, 0, "f"))
+        path, opening = opened(context, path_argument(call, 0, "f"))
         statement = _before_looking(context, opening or context.facts.statement(call))
-        if path is None or is_guarded(context.facts, call) or not any(_same_file(context, path, other) for other in written):
+        if path is None or call in context.states.calls or is_guarded(context.facts, call) or not any(same_file(context, path, other) for other in written):
             continue
         with suppress(Unreachable):
             template = context.say("@accelerator@.wait_for_everyone()", statement)
@@ -75,23 +76,6 @@ def _before_looking(context: Context, statement: ast.stmt) -> ast.stmt:
         elif isinstance(ancestor, ast.If) and ancestor.orelse == [statement]:
             statement = ancestor  # its `elif`
     return statement
-
-
-def _path(call: ast.Call, index: int, name: str) -> ast.expr | None:
-    keyword = next((k.value for k in call.keywords if k.arg == name), None)
-    return keyword or (call.args[index] if index < len(call.args) else None)
-
-
-def _same_file(context: Context, path: ast.expr, other: ast.expr) -> bool:
-    """Whether both expressions are written alike, or end in the same file name."""
-    return ast.unparse(path) == ast.unparse(other) or bool(_file_names(context, path) & _file_names(context, other))
-
-
-def _file_names(context: Context, path: ast.expr) -> set[str]:
-    """Names of files in the constants that `path` is made of, through variables and parameters."""
-    values = [v.value for node in ast.walk(path) if isinstance(node, ast.expr) for v in context.facts.of(node) if isinstance(v, Literal)]
-    constants = [n.value for n in ast.walk(path) if isinstance(n, ast.Constant)]
-    return {str(v).rpartition("/")[2] for v in (*values, *constants) if isinstance(v, str) and "." in v}
 
 
 def _state_dicts(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:

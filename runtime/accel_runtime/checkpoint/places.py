@@ -111,6 +111,11 @@ def existing(input_dir: str) -> Path:
     """
     folder = Path(input_dir)
     recover(folder)
+    if folder.is_file():
+        raise CheckpointError(
+            f"{folder} is a file, and load_state reads the folder that save_state has written: load a file of torch.save as it was saved, "
+            "and call save_state once to have a state of it"
+        )
     if not folder.is_dir():
         raise CheckpointError(f"Tried to find {folder} but folder does not exist")
     return folder

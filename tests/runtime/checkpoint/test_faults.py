@@ -272,6 +272,8 @@ def test_read_only_folder(tmp_path: Path) -> None:
         trained.accelerator.save_state(blocked / "state")
     with pytest.raises(CheckpointError, match="is a file"):
         trained.accelerator.save_state(blocked)
+    with pytest.raises(CheckpointError, match="is a file, and load_state reads the folder"):
+        trained.accelerator.load_state(blocked)
 
 
 def test_the_oldest_go_only_when_the_new_one_is_there(tmp_path: Path) -> None:
