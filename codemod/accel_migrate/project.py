@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accel_migrate.errors import UserError
+from accel_migrate.import_paths import Added, added_paths, existing
 from accel_migrate.layout import entry_name, is_installed, search_path
 from accel_migrate.source import Source, read_source
 
@@ -52,6 +53,7 @@ class Reader:
     def __init__(self) -> None:
         self._sources: dict[tuple[Path, str], Source | UserError] = {}
         self._imports: dict[Source, list[str]] = {}
+        self._added: dict[Source, list[Added]] = {}
 
     def read(self, path: Path, module: str) -> Source:
         """`read_source`, remembered with its failures."""
@@ -71,6 +73,12 @@ class Reader:
         if source not in self._imports:
             self._imports[source] = imported_names(source)
         return self._imports[source]
+
+    def added_paths(self, source: Source) -> list[Added]:
+        """`import_paths.added_paths`, remembered."""
+        if source not in self._added:
+            self._added[source] = added_paths(source)
+        return self._added[source]
 
 
 def load_project(entry: Path, reader: Reader | None = None) -> Project:
@@ -119,6 +127,8 @@ class _Loader:
         self.bases: set[Path] = set()
         self._names_by_file: dict[str, str] = {}
         self._tried: set[str] = set()
+        self._added = 1
+        """Where the next folder is put: behind the script's own and those added before, ahead of its ancestors."""
 
     def add(self, source: Source, base: Path) -> None:
         self.sources[source.module] = source
@@ -128,8 +138,28 @@ class _Loader:
     def follow_imports(self, entry: Source) -> None:
         pending = [entry]
         while pending:
-            for name in self.reader.imports(pending.pop()):
-                pending.extend(self._load_chain(name))
+            while pending:
+                for name in self.reader.imports(pending.pop()):
+                    pending.extend(self._load_chain(name))
+            if self._search_further():
+                self._tried.clear()
+                pending = list(self.sources.values())
+
+    def _search_further(self) -> bool:
+        """Whether the modules add folders to `sys.path` that were not searched yet; from now on they are."""
+        known = {os.path.realpath(base) for base in self.search_path}
+        working, before = list(self.search_path), len(known)
+        for source in list(self.sources.values()):
+            for added in self.reader.added_paths(source):
+                folder = existing(added, working)
+                if folder is not None and os.path.realpath(folder) not in known and not is_installed(folder):
+                    known.add(os.path.realpath(folder))
+                    self.search_path.insert(
+                        0 if added.first else self._added,
+                        folder if working[0].is_absolute() else Path(os.path.relpath(folder)),
+                    )
+                    self._added += 1
+        return len(known) > before
 
     def _load_chain(self, name: str) -> Iterator[Source]:
         """`import a.b.c` runs a, a.b and a.b.c."""

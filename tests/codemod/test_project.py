@@ -103,6 +103,46 @@ def test_source_layout_is_found(tree: MakeTree) -> None:
     assert sorted(load_project(root / "scripts/train.py").sources) == ["lib", "lib.net", "train"]
 
 
+SEARCHED = {
+    "appended": 'sys.path.append("core")',
+    "appended, above the script": 'sys.path.append("..")',
+    "inserted": 'sys.path.insert(0, "./core")',
+    "extended": 'sys.path.extend(["nowhere", "core"])',
+    "added": 'sys.path += ["core"]',
+    "put in front": 'sys.path = ["core"] + sys.path',
+    "of a site": 'import site\nsite.addsitedir("core")',
+    "beside the file": 'sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "core"))',
+    "above the file": "sys.path.append(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))",
+    "by pardir": "sys.path.insert(0, os.path.join(os.path.dirname(__file__), os.path.pardir))",
+    "by pathlib": "sys.path.append(str(Path(__file__).resolve().parents[1]))",
+    "by parent and a slash": 'sys.path.append(str(Path(__file__).parent / "core"))',
+    "by the working directory": 'sys.path.append(os.path.join(os.getcwd(), "core"))',
+    "by names": 'FILE = Path(__file__).resolve()\nROOT = FILE.parents[1]\nif str(ROOT) not in sys.path:\n    sys.path.append(str(ROOT))',
+    "by a function": 'def add(path):\n    if path not in sys.path:\n        sys.path.insert(0, path)\n\nadd(f"{os.path.dirname(__file__)}/core")',
+    "in a loop": 'for name in ("nowhere", "core"):\n    sys.path.append(name)',
+}
+
+
+@pytest.mark.parametrize("case", SEARCHED)
+def test_folders_added_to_the_search_path_are_searched(case: str, tree: MakeTree) -> None:
+    lines = f"import os, sys\nfrom pathlib import Path\n{SEARCHED[case]}\nimport net\n"
+    root = tree({"project/train.py": lines, "project/core/net.py": "import parts.block\n", "project/core/parts/block.py": ""})
+    tree({"net.py": "import parts.block\n", "parts/block.py": ""} if any(w in case for w in ("above", "pardir", "pathlib", "names")) else {})
+    project = load_project(root / "project/train.py")
+    assert sorted(project.sources) == ["net", "parts.block", "train"]
+    assert project.root == (root if (root / "net.py").exists() else root / "project")
+
+
+def test_a_module_may_add_the_folder_where_others_find_theirs(tree: MakeTree) -> None:
+    root = tree({"train.py": "import _paths\nimport net\n", "_paths.py": 'import sys\nsys.path.insert(0, "lib")\n', "lib/net.py": ""})
+    assert sorted(load_project(root / "train.py").sources) == ["_paths", "net", "train"]
+
+
+def test_what_cannot_be_computed_adds_nothing(tree: MakeTree) -> None:
+    root = tree({"train.py": "import sys\nplace = place\nsys.path.append(place)\nsys.path.append(input())\nimport net\n", "lib/net.py": ""})
+    assert sorted(load_project(root / "train.py").sources) == ["train"]
+
+
 def test_an_ancestor_folder_named_like_a_library_is_not_that_library(tree: MakeTree) -> None:
     root = tree({"setup.py": "", "torch/__init__.py": "", "json.py": "", "scripts/train.py": "import torch, json\n"})
     assert sorted(load_project(root / "scripts/train.py").sources) == ["train"]

@@ -11,7 +11,7 @@ from codemod.conftest import Files
 from codemod.memory import after, program
 from codemod.rule_pages import Example, examples
 
-NOT_FOUND_AGAIN = {"native-amp"}
+NOT_FOUND_AGAIN = {"native-amp", "wrapped-keys"}
 """Findings about what the migration itself takes away."""
 FOUND = [e for e in examples() if e.kind == "Finding" and not e.in_notebook and e.page not in {"out-of-reach", *NOT_FOUND_AGAIN}]
 CLEAN = [e for e in examples() if e.kind in {"Before", "Instead"} and not e.in_notebook and e.options.target == "accel_runtime"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.counting import is_slice, is_start
+from accel_migrate.facts.draw_sizes import counted, draws_one
 from accel_migrate.facts.recurrent import time_first_layer
 from accel_migrate.facts.values import UNKNOWN, Box, Instance, Literal, Local, Made, Role, Spread, Values, locals_of
 
@@ -23,8 +24,6 @@ POOL = "pool"
 """Detail of what holds all samples in a random order: a permutation, or data indexed by one."""
 WHOLE: Values = frozenset({Local(Spread.SHARD, whole=True)})
 DRAWS = catalog.RANDOM_DRAWS | {"numpy.random.choice", "random.sample", "random.choices"}
-SIZES = {f"numpy.random.{name}": place for name, place in {"choice": 1, "randint": 2, "uniform": 2, "normal": 2, "beta": 2, "exponential": 1}.items()}
-"""Where draws take the number of what they draw; without it they draw one number."""
 SPLITS = {f"torch.{name}" for name in ("split", "chunk", "tensor_split")} | {f"numpy.{name}" for name in ("split", "array_split", "vsplit")}
 NO_DATA = {Role.MODEL, Role.PARAMETERS, Role.STATE, Role.OPTIMIZER, Role.SHAPE}
 """Roles of what has parts, but no rows."""
@@ -41,8 +40,9 @@ class ByHand:
             return frozenset({Made(Role.OBJECT, node, POOL)})
         if name in SPLITS and len(node.args) + len(node.keywords) == 2 and not locals_of(self.facts.of(node.args[0])):
             return self.split_by_hand(node)
-        if name in DRAWS and not _draws_one(name, node) and self._in_loop(node):
-            return WHOLE
+        if name in DRAWS and not draws_one(name, node) and self._in_loop(node):
+            rows_of = counted(name, node)
+            return None if isinstance(rows_of, ast.Name) and not self.facts.of(rows_of) else WHOLE  # as unknown as what it counts
         return self.stepped(name, node)
 
     def split_by_hand(self, node: ast.Call) -> Values:
@@ -135,12 +135,6 @@ class ByHand:
             return True
         boxes = [v for v in values if isinstance(v, Box) and v not in around]  # one may hold itself
         return any(key != "*" and self.is_whole_batch(held, around | {box}) for box in boxes for key, held in self.machine.held_by(box))
-
-
-def _draws_one(name: str, node: ast.Call) -> bool:
-    """`np.random.choice(views)`, `np.random.randint(0, 9)`: without a size, a single number."""
-    place = SIZES.get(name)
-    return place is not None and len(node.args) <= place and not any(k.arg in {"size", None} for k in node.keywords)
 
 
 def is_pool(values: Values) -> bool:

@@ -152,13 +152,16 @@ def training_starts(facts: Facts) -> Iterator[ast.Call]:
 
 
 def start_of(facts: Facts, scope: Scope) -> ast.stmt | None:
-    """The first statement in `scope` that makes the process group, by itself or through what it calls."""
-    wanted = set(process_group_calls(facts))
-    for statement in scope.node.body:  # type: ignore[attr-defined]
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+    """The first statement in `scope` (or in the main guard there) that makes the process group, by itself or through what it calls."""
+    return _first_start(facts, scope.node.body, set(process_group_calls(facts)))  # type: ignore[attr-defined]
+
+
+def _first_start(facts: Facts, block: list[ast.stmt], wanted: set[ast.Call]) -> ast.stmt | None:
+    for statement in block:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef) or not _reaches(facts, statement, wanted, set()):
             continue
-        if _reaches(facts, statement, wanted, set()):
-            return statement
+        guards = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        return _first_start(facts, statement.body, wanted) if guards else statement
     return None
 
 

@@ -10,8 +10,9 @@ import ast
 from collections.abc import Iterator
 
 from accel_migrate.facts import catalog
+from accel_migrate.facts.arguments_of import bound_arguments
 from accel_migrate.facts.facts import Facts
-from accel_migrate.facts.values import Literal, Made, Role, Spread, Values, locals_of
+from accel_migrate.facts.values import Function, Literal, Made, Role, Spread, Values, locals_of
 
 COUNTERS = {"range", "enumerate", "itertools.count"}
 
@@ -21,8 +22,8 @@ def uncut_input(facts: Facts) -> ast.expr | None:
     for place, cut in facts.cuts.items():
         step = cut.loop or facts.function(place)
         bound = set(_bound_in(step))
-        for call in ast.walk(step):
-            for node in _inputs(facts, call, bound) if isinstance(call, ast.Call) else ():
+        for part in ast.walk(step):
+            for node in _inputs(facts, part, bound) if isinstance(part, ast.Call) else _compared(facts, part, bound):
                 if _may_be_rows(facts, node):
                     return node
     return None
@@ -34,8 +35,34 @@ def _inputs(facts: Facts, call: ast.Call, bound: set[str]) -> list[ast.expr]:
     forward = facts.forwards.get(call)
     if forward is not None and forward.recorded:
         return [node for node in found if bound & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}]
-    sides = found[:2] if is_loss(facts, call) else []
+    if not is_loss(facts, call):
+        return _compared_inside(facts, call, bound)
+    sides = found[:2]
     return sides if any(_is_cut(facts.of(node)) for node in sides) else []
+
+
+def _compared(facts: Facts, node: ast.AST, bound: set[str]) -> list[ast.expr]:
+    """The variable of `bound` that rows are compared with: `prediction - target`, `prediction == target`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        sides = [node.left, node.right]
+    elif isinstance(node, ast.Compare) and len(node.comparators) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        sides = [node.left, node.comparators[0]]
+    else:
+        return []
+    other = [side for side in sides if not _is_cut(facts.of(side))]
+    return [side for side in other if len(other) == 1 and isinstance(side, ast.Name) and side.id in bound]
+
+
+def _compared_inside(facts: Facts, call: ast.Call, bound: set[str]) -> list[ast.expr]:
+    """Arguments new in each step that a function of the program compares with rows it is given beside them."""
+    found = []
+    for function in (v.node for v in facts.of(call.func) if isinstance(v, Function)):
+        arguments = bound_arguments(facts, call, function)
+        new = {name: node for name, node in arguments.items() if isinstance(node, ast.Name) and node.id in bound}
+        if new and any(_is_cut(facts.of(node)) for node in arguments.values()):
+            inside = [side for part in ast.walk(function) for side in _compared(facts, part, set(new))]
+            found += [new[side.id] for side in inside if isinstance(side, ast.Name)]
+    return found
 
 
 def _bound_in(step: ast.AST) -> Iterator[str]:
@@ -53,7 +80,9 @@ def _bound_in(step: ast.AST) -> Iterator[str]:
 def is_loss(facts: Facts, call: ast.Call) -> bool:
     """Whether `call` computes a loss of the library."""
     name = facts.external.get(call, "")
-    return (name.startswith("torch.") and name.rpartition(".")[2] in catalog.REDUCED_LOSSES) or facts.has_role(call.func, Role.CRITERION)
+    return (name.startswith("torch.") and name.rpartition(".")[2] in catalog.REDUCED_LOSSES) or facts.has_role(
+        call.func, Role.CRITERION
+    )
 
 
 def _is_cut(values: Values) -> bool:

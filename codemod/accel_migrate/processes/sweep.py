@@ -6,39 +6,26 @@ Only what was used before and is not any more: code that nobody used in the firs
 from __future__ import annotations
 
 import ast
-from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
-from accel_migrate.edits import (
-    DeleteStatement,
-    DropElse,
-    DropImportIfUnused,
-    Edit,
-    RemoveArgument,
-    RemoveParameter,
-    ReplaceExpression,
-    ReplaceStatement,
-)
+from accel_migrate.edits import DropImportIfUnused, Edit, RemoveArgument, RemoveParameter, ReplaceStatement
 from accel_migrate.facts.device_text import LOOK_AT_ALL
 from accel_migrate.facts.rank_names import LAUNCHER_ARGUMENTS
 from accel_migrate.facts.ranks import argument_name
-from accel_migrate.processes.effects import has_no_effect, is_empty, looks_only
+from accel_migrate.processes.branches import Branches
+from accel_migrate.processes.compared import ID, WHY, called_name
+from accel_migrate.processes.effects import has_no_effect, is_empty
 from accel_migrate.processes.thin import plain_returns, returned_elements, same_returns, thin_functions
 from accel_migrate.processes.uses import Uses, qualified
 from accel_migrate.project import Project
 from accel_migrate.source import Source
-
-ID = "hand-made-ddp"
-WHY = "nothing reads it any more"
 
 
 def leftovers(before: Project, after: Project) -> list[Edit]:
     """One round of deletions in `after`."""
     sweep = Sweep(Uses(before), Uses(after))
     steps = (
-        sweep.empty_branches, sweep.equal_branches, sweep.empty_functions, sweep.thin, sweep.functions, sweep.arguments, sweep.variables, sweep.same_returns, sweep.plain_returns,
+        sweep.stand_ins, sweep.empty_branches, sweep.equal_branches, sweep.empty_functions, sweep.thin, sweep.functions, sweep.arguments, sweep.variables, sweep.same_returns, sweep.plain_returns,
         sweep.returned_elements, sweep.parameters,
     )  # fmt: skip
     for step in steps:
@@ -48,88 +35,8 @@ def leftovers(before: Project, after: Project) -> list[Edit]:
     return list(sweep.imports())
 
 
-@dataclass(eq=False)
-class Sweep:
-    """The program before and after the migration."""
-
-    before: Uses
-    after: Uses
-
-    def _source(self, node: ast.AST) -> Source:
-        return self.after.scope(node).source
-
-    def _nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-        return (n for kind in kinds for n in self._by_kind.get(kind, ()))
-
-    @cached_property
-    def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
-        found = defaultdict(list)
-        for source in self.after.sources:
-            for node in source.index.nodes:
-                found[type(node)].append(node)
-        return found
-
-    @cached_property
-    def _definitions(self) -> Counter[str]:
-        return Counter(n.name for n in self._nodes(ast.FunctionDef, ast.ClassDef))  # type: ignore[attr-defined]
-
-    def _delete(self, statement: ast.stmt) -> DeleteStatement:
-        return DeleteStatement(source=self._source(statement), rule=ID, why=WHY, node=statement, with_comment=self._stands_alone(statement))
-
-    def _stands_alone(self, statement: ast.stmt) -> bool:
-        """Whether the comment above `statement` does not head what follows too."""
-        block = next(b for _, b in ast.iter_fields(self.after.parents[statement]) if isinstance(b, list) and statement in b)
-        place = block.index(statement)
-        return place + 1 == len(block) or block[place + 1].lineno - (statement.end_lineno or 0) > 1
-
-    # -- statements --------------------------------------------------------------------------------
-    def empty_branches(self) -> Iterator[Edit]:
-        """`if`s which lost all they had in them."""
-        known = set().union(*(s.index.texts(ast.If) for s in self.before.sources))
-        for node in self._nodes(ast.If):
-            assert isinstance(node, ast.If)
-            if ast.unparse(node) in known or not has_no_effect(node.test):
-                continue
-            parent = self.after.parents[node]
-            is_elif = isinstance(parent, ast.If) and parent.orelse == [node]
-            if is_empty(node.body) and not node.orelse and not is_elif:
-                yield self._delete(node)
-            elif node.orelse and is_empty(node.orelse):
-                yield DropElse(source=self._source(node), rule=ID, why=WHY, node=node)
-            elif is_empty(node.body) and not node.orelse:
-                yield DropElse(source=self._source(node), rule=ID, why=WHY, node=parent)  # type: ignore[arg-type]
-        for node in self._nodes(ast.For):
-            assert isinstance(node, ast.For)
-            if is_empty(node.body) and not node.orelse and looks_only(node.iter) and ast.unparse(node) not in self._known_loops:
-                yield self._delete(node)
-
-    @cached_property
-    def _known_loops(self) -> set[str]:
-        return set().union(*(s.index.texts(ast.For) for s in self.before.sources))
-
-    def equal_branches(self) -> Iterator[Edit]:
-        """`x if several else x`, and `y = x` under a condition where `y = x` stands above."""
-        known = set().union(*(s.index.texts(ast.IfExp, ast.If) for s in self.before.sources))
-        for node in self._nodes(ast.IfExp, ast.If):
-            if ast.unparse(node) in known or not has_no_effect(node.test):  # type: ignore[attr-defined]
-                continue
-            if isinstance(node, ast.IfExp) and ast.unparse(node.body) == ast.unparse(node.orelse):
-                yield ReplaceExpression(source=self._source(node), rule=ID, why=WHY, node=node, template="{x}", parts={"x": node.orelse})
-            elif isinstance(node, ast.If) and len(node.body) == 1 and not node.orelse and self._stands_above(node, node.body[0]):
-                yield self._delete(node)
-
-    def _stands_above(self, place: ast.If, statement: ast.stmt) -> bool:
-        """Whether `statement`, a plain `y = x`, has been run right above `place`, and neither name has changed since."""
-        if not isinstance(statement, ast.Assign) or not all(isinstance(n, ast.Name) for n in (*statement.targets, statement.value)):
-            return False
-        names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
-        block = next(b for _, b in ast.iter_fields(self.after.parents[place]) if isinstance(b, list) and place in b)
-        for other in reversed(block[: block.index(place)]):
-            if ast.unparse(other) == ast.unparse(statement):
-                return True
-            if any(isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Store) for n in ast.walk(other)):
-                return False
-        return False
+class Sweep(Branches):
+    """Deletions of what lost its last use, in `after`."""
 
     def empty_functions(self) -> Iterator[Edit]:
         """Calls of functions that do nothing any more."""
@@ -140,12 +47,8 @@ class Sweep:
         }  # fmt: skip
         for node in self._nodes(ast.Expr) if empty else ():
             call = node.value  # type: ignore[attr-defined]
-            if isinstance(call, ast.Call) and _called_name(call) in empty and all(has_no_effect(a) for a in [*call.args, *(k.value for k in call.keywords)]):
+            if isinstance(call, ast.Call) and called_name(call) in empty and all(has_no_effect(a) for a in [*call.args, *(k.value for k in call.keywords)]):
                 yield self._delete(node)  # type: ignore[arg-type]
-
-    def _is_plain(self, node: ast.AST) -> bool:
-        """Whether `node` is a function without decorators whose name no other definition has."""
-        return self._definitions[node.name] == 1 and not node.decorator_list  # type: ignore[attr-defined]
 
     def thin(self) -> Iterator[Edit]:
         return thin_functions(self.before, self.after)
@@ -165,12 +68,20 @@ class Sweep:
             if not self._is_plain(node) or node.name.startswith("__"):
                 continue
             if self.after.scope(node).is_class:
+                if self._is_whole(node):
+                    continue
                 before, now = self.before.fields.get(node.name, ()), self.after.fields.get(node.name, ())
             else:
                 before, now = self.before.reads_of_function(node.name), self.after.reads_of_function(node.name)
             used = any(not self.before.is_inside_function(r, node.name) for r in before)
             if used and all(self.after.is_inside_function(r, node.name) for r in now):
                 yield self._delete(node)
+
+    def _is_whole(self, method: ast.FunctionDef) -> bool:
+        """Whether its class goes as a whole or not at all: nothing reads it, or it stands in for one of a library."""
+        own_class = self.after.parents[method]
+        assert isinstance(own_class, ast.ClassDef)
+        return not self.after.reads_of_function(own_class.name) or any(isinstance(a, ast.Try) for a in self._around(own_class))
 
     def arguments(self) -> Iterator[Edit]:
         """Command line arguments."""
@@ -186,7 +97,7 @@ class Sweep:
         """Whether the arguments are handed on as a mapping: `Trainer(**vars(args))`."""
         for node in self._nodes(ast.Call):
             parent = self.after.parents[node]
-            if _called_name(node) == "vars" and ((isinstance(parent, ast.keyword) and parent.arg is None) or isinstance(parent, ast.Subscript)):  # type: ignore[arg-type]
+            if called_name(node) == "vars" and ((isinstance(parent, ast.keyword) and parent.arg is None) or isinstance(parent, ast.Subscript)):  # type: ignore[arg-type]
                 return True
         return False
 
@@ -292,10 +203,6 @@ class Sweep:
 
 def _imported(source: Source) -> set[str]:
     return {(a.asname or a.name).split(".")[0] for n in source.index.of_kind(ast.Import, ast.ImportFrom) for a in n.names}
-
-
-def _called_name(call: ast.Call) -> str:
-    return call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 def _given(call: ast.Call, function: ast.FunctionDef, parameter: ast.arg, bound: bool) -> ast.expr | None:

@@ -175,13 +175,24 @@ def _kept_arguments(call: ast.Call) -> list[tuple[str | None, ast.expr]]:
 
 
 def _drop_copy(context: Context, call: ast.Call, removed: set[ast.Call]) -> Iterator[Edit]:
-    """`{k: v.to(device) for k, v in batch.items()}` is `batch`, where only moves made it a copy."""
+    """`{k: v.to(device) for k, v in batch.items()}` is `batch`, where only moves made it a copy; so is what is unpacked at once."""
     copy = context.facts.parents[call]
+    if isinstance(copy, ast.ListComp | ast.GeneratorExp):
+        iterated = copy.generators[0].iter
+        if _is_unpacked(context, copy) and _copies(iterated, copy, removed):
+            yield context.replace(ID, copy, "{x}", WHY, x=iterated)
+        return
     if not isinstance(copy, ast.DictComp) or not isinstance(context.facts.parents[copy], ast.Assign):
         return
     source = copy.generators[0].iter
     if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and _copies(source.func.value, copy, removed):
         yield context.replace(ID, copy, "{x}", WHY, x=source.func.value)
+
+
+def _is_unpacked(context: Context, copy: ast.expr) -> bool:
+    """`x, y = [...]`: what kind of sequence it was is never seen."""
+    statement = context.facts.parents[copy]
+    return isinstance(statement, ast.Assign) and statement.value is copy and all(isinstance(t, ast.Tuple | ast.List) for t in statement.targets)
 
 
 def _inside_comprehension(context: Context, call: ast.Call) -> bool:
@@ -218,12 +229,12 @@ def _same(target: ast.expr, value: ast.expr, removed: set[ast.Call]) -> bool:
     return ast.unparse(target) == ast.unparse(kept)
 
 
-def _copies(target: ast.expr, value: ast.DictComp | ast.ListComp, removed: set[ast.Call]) -> bool:
+def _copies(target: ast.expr, value: ast.DictComp | ast.ListComp | ast.GeneratorExp, removed: set[ast.Call]) -> bool:
     """`batch = {k: v.to(device) for k, v in batch.items()}`."""
     generator = value.generators[0]
     if len(value.generators) > 1 or generator.ifs:
         return False
-    if isinstance(value, ast.ListComp):
+    if isinstance(value, ast.ListComp | ast.GeneratorExp):
         return _same(generator.target, value.elt, removed) and ast.unparse(generator.iter) == ast.unparse(target)
     pair = generator.target
     return (

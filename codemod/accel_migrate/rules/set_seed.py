@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import AddImport, DeleteStatement, DropImportIfUnused, Edit, Finding, ReplaceStatement
 from accel_migrate.facts import catalog
+from accel_migrate.facts.values import Function
 from accel_migrate.rules._seeding import is_repeated, occasions, seeds, seeds_all_in_use
 
 ID = "set-seed"
@@ -18,7 +19,7 @@ WHY = "seeds Python, NumPy and PyTorch alike on every process"
 def apply(context: Context) -> Iterator[Edit | Finding]:
     if context.distributed:
         return
-    calls = [c for c in context.calls_of(*catalog.SEEDERS) if _is_statement(context, c) and not _opaque(c)]
+    calls = [c for c in context.calls_of(*catalog.SEEDERS) if _is_statement(context, c) and not _opaque(c) and not _in_worker(context, c)]
     if not any(context.facts.external[c].startswith("torch") for c in calls):
         return
     if len({_seed(c) for c in calls}) > 1 and not _all_in_functions(context, calls):
@@ -44,6 +45,19 @@ def _is_statement(context: Context, call: ast.Call) -> bool:
 
 def _opaque(call: ast.Call) -> bool:
     return not call.args
+
+
+def _in_worker(context: Context, call: ast.Call) -> bool:
+    """Whether a loader's worker seeds itself there: in a data set, or in the function that starts a worker."""
+    facts = context.facts
+    function = facts.function(call)
+    if not isinstance(function, ast.FunctionDef):
+        return False
+    own_class = facts.parents[function]
+    if isinstance(own_class, ast.ClassDef) and any(isinstance(s, ast.FunctionDef) and s.name in {"__getitem__", "__iter__"} for s in own_class.body):
+        return True
+    starts = (k.value for _, c in facts.nodes(ast.Call) for k in c.keywords if k.arg == "worker_init_fn")  # type: ignore[attr-defined]
+    return any(isinstance(v, Function) and v.node is function for start in starts for v in facts.of(start))
 
 
 def _seed(call: ast.Call) -> str:
