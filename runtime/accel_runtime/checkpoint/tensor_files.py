@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from .checksums import checksum
+from .checksums import BLOCK, Checksum, checksum
 from .errors import CheckpointError
-from .memory import bytes_of, map_file, view_of
+from .memory import begin_writeback, bytes_of, map_file, view_of
 
 _NAMES = {
     torch.bool: "BOOL",
@@ -40,7 +40,8 @@ _NAMES = {
 }
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 _MOST_HEADER = 100_000_000
-_AT_ONCE = 2**24
+_AT_ONCE = 64 * BLOCK
+_LARGEST = 2**32 - 1
 
 
 def storable(dtype: torch.dtype) -> bool:
@@ -57,27 +58,45 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     parts = {name: bytes_of(tensor) for name, tensor in ordered}
     header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
-    header["__metadata__"]["checksums"] = json.dumps({name: checksum(part) for name, part in parts.items()})
     at = 0
     for name, tensor in ordered:
         stop = at + parts[name].numel()
         header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, stop]}
         at = stop
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    head = len(text).to_bytes(8, "little") + text
+    size = len(_head(header, dict.fromkeys(parts, _LARGEST)))
     with open(path, "wb", buffering=0) as file:
+        file.seek(size)
+        checksums = {name: _write_part(file, part) for name, part in parts.items()}
+        head = _head(header, checksums, size)
+        file.seek(0)
         _write_all(file, memoryview(head))
-        for part in parts.values():
-            _write_all(file, view_of(part))
         os.fsync(file.fileno())
     return zlib.crc32(head)
+
+
+def _head(header: dict[str, Any], checksums: dict[str, int], size: int = 0) -> bytes:
+    """What the file begins with, filled up to a multiple of eight bytes, or to `size`."""
+    header["__metadata__"]["checksums"] = json.dumps(checksums)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (max(size - 8 - len(text), -len(text) % 8))
+    return len(text).to_bytes(8, "little") + text
+
+
+def _write_part(file: Any, part: torch.Tensor) -> int:
+    """Write the bytes of a tensor; each is summed up while it is in the processor's cache. Returns the checksum."""
+    sums = Checksum()
+    for start in range(0, part.numel(), _AT_ONCE):
+        piece = part[start : start + _AT_ONCE]
+        sums.add(piece)
+        _write_all(file, view_of(piece))
+        begin_writeback(file)
+    return sums.value
 
 
 def _write_all(file: Any, data: memoryview) -> None:
     at = 0
     while at < len(data):
-        at += file.write(data[at : at + _AT_ONCE])
+        at += file.write(data[at:])
 
 
 class TensorFile:
