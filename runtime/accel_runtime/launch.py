@@ -22,9 +22,10 @@ from . import launch_plan
 from .launch_arguments import parse
 from .launch_network import address_towards
 from .launch_notes import FOLDER, PREFIX, Notes
+from .launch_orphans import watched
 from .launch_plan import Plan
 from .launch_report import failed
-from .launch_signals import Ending, ended_well, pass_on
+from .launch_signals import Ending, ended_well, pass_on, restart_no_more
 from .settings.errors import LaunchError
 
 
@@ -70,41 +71,46 @@ def _become(command: list[str]) -> NoReturn:
 
 
 def _run_together(plan: Plan) -> int:
+    launch_plan.check_port(plan.options)
+    launch_plan.await_main_machine(plan.options, lambda message: _say(message, 0))
+    with tempfile.TemporaryDirectory(prefix=PREFIX.format(pid=os.getpid())) as folder, watched(f"{FOLDER}={folder}"):
+        os.environ[FOLDER] = folder
+        return _run_noted(plan, Notes(folder))
+
+
+def _run_noted(plan: Plan, notes: Notes) -> int:
+    """Run torch's agent to the end, and say what became of its processes."""
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
 
-    launch_plan.check_port(plan.options)
     config = _config(plan)
     _quieten("torch.distributed.elastic")  # what it has to say is said below
-    with tempfile.TemporaryDirectory(prefix=PREFIX.format(pid=os.getpid())) as folder:
-        notes = Notes(folder)
-        os.environ[FOLDER] = folder
-        signal.signal(signal.SIGINT, functools.partial(_interrupt, notes, plan.here))
-        pass_on(notes)
-        ending = Ending()
-        ending.begin()
-        try:
-            elastic_launch(config, plan.command[0])(*plan.command[1:])
-        except ChildFailedError as error:
-            if notes.interrupted:
-                raise KeyboardInterrupt from None
-            if ending.begun and all(failure.exitcode == -signal.SIGTERM for failure in error.failures.values()):
-                return _stopped(signal.SIGTERM)
-            text, code = failed(error.failures, notes, plan.processes)
-            if not plan.options.quiet:
-                sys.stderr.write(text)
-            return code
-        except SignalException as error:
-            if int(error.sigval) == signal.SIGINT:
-                raise KeyboardInterrupt from None
-            if ended_well():  # the scripts have taken the signal
-                return 0
-            return _stopped(int(error.sigval))
-        except (RuntimeError, OSError) as error:
-            raise LaunchError(f"the processes could not be started together: {' '.join(str(error).split())}") from None
-        finally:
-            ending.over()
+    signal.signal(signal.SIGINT, functools.partial(_interrupt, notes, plan.here))
+    pass_on(notes)
+    ending = Ending()
+    ending.begin()
+    try:
+        elastic_launch(config, plan.command[0])(*plan.command[1:])
+    except ChildFailedError as error:
+        if notes.interrupted:
+            raise KeyboardInterrupt from None
+        if ending.begun and all(failure.exitcode == -signal.SIGTERM for failure in error.failures.values()):
+            return _stopped(signal.SIGTERM)
+        text, code = failed(error.failures, notes, plan.processes)
+        if not plan.options.quiet:
+            sys.stderr.write(text)
+        return code
+    except SignalException as error:
+        if int(error.sigval) == signal.SIGINT:
+            raise KeyboardInterrupt from None
+        if ended_well():  # the scripts have taken the signal
+            return 0
+        return _stopped(int(error.sigval))
+    except (RuntimeError, OSError) as error:
+        raise LaunchError(f"the processes could not be started together: {' '.join(str(error).split())}") from None
+    finally:
+        ending.over()
     return 0
 
 
@@ -121,6 +127,7 @@ def _interrupt(notes: Notes, processes: int, signum: int, frame: Any) -> None:
         notes.interrupt()
         raise KeyboardInterrupt
     notes.interrupt()
+    restart_no_more()
     for pid in running:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)

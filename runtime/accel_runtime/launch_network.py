@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+
+from .settings.errors import LaunchError
 
 _SIOCGIFADDR = 0x8915
 """Linux: the IPv4 address of an interface."""
+_PATIENCE = 10.0
+"""Seconds of silence before a machine says what it waits for."""
 
 
 def address_towards(host: str) -> str | None:
@@ -61,3 +66,28 @@ def _address(interface: str) -> str | None:
         except OSError:
             return None
     return socket.inet_ntoa(answer[20:24])
+
+
+def await_machine(host: str, port: int, seconds: float, say: Callable[[str], object]) -> None:
+    """Return when the launcher of machine 0 answers.
+
+    Raises:
+        LaunchError: it does not within `seconds`; with what the last attempt met.
+    """
+    began, told = time.monotonic(), False
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+            return
+        except OSError as error:
+            why = str(error.strerror or error)
+        waited = time.monotonic() - began
+        if waited >= seconds:
+            raise LaunchError(
+                f"machine 0 has not answered at {host}:{port} within {seconds:g} seconds ({why}): --main_process_ip must be its address "
+                "and --main_process_port open, and `accel launch --machine_rank 0` must run there; --rdzv_conf timeout=SECONDS waits longer"
+            )
+        if waited >= _PATIENCE and not told:
+            say(f"waiting for machine 0 at {host}:{port}, for up to {seconds:g} seconds ({why})")
+            told = True
+        time.sleep(min(1.0, seconds))

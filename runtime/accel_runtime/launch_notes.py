@@ -36,18 +36,30 @@ class Note:
         left_alone: its error says that another process has gone.
         traceback: what it would have printed.
         shown: whether it has.
+        rank: of the process, among all.
+        attempt: how often the processes had been started again; -1 in a note that no process has left.
     """
 
     ended: int = 0
     left_alone: bool = False
     traceback: str = ""
     shown: bool = False
+    rank: int = 0
+    attempt: int = -1
 
     @property
     def error(self) -> str:
         """The last line of the traceback: kind and message of the exception."""
         lines = self.traceback.rstrip().splitlines()
         return next((line for line in reversed(lines) if line[:1].strip()), "")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a process failed; torch's `ProcessFailure` has these too."""
+
+    pid: int
+    exitcode: int
 
 
 def take_part() -> None:
@@ -66,7 +78,7 @@ def take_part() -> None:
         if int(note.name) != os.getpid():
             show(kind, error, traceback)
             return
-        ended = Note(time.time_ns(), _is_left_alone(error), _formatted(kind, error, traceback))
+        ended = Note(time.time_ns(), _is_left_alone(error), _formatted(kind, error, traceback), rank=_rank(), attempt=_attempt())
         ended.shown = not _is_reported(Path(folder)) or (not ended.left_alone and _is_first(Path(folder)))
         if ended.shown:
             os.write(2, ended.traceback.encode("utf-8", "replace"))
@@ -97,12 +109,20 @@ def _is_reported(folder: Path) -> bool:
 def _is_first(folder: Path) -> bool:
     """Whether no other process of this attempt has claimed to be the first."""
     try:
-        (folder / f"{_FIRST}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}").touch(exist_ok=False)
+        (folder / f"{_FIRST}-{_attempt()}").touch(exist_ok=False)
     except FileExistsError:
         return False
     except OSError:  # the launcher is gone
         return True
     return True
+
+
+def _rank() -> int:
+    return int(os.environ.get("RANK", 0))
+
+
+def _attempt() -> int:
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 
 
 def _is_left_alone(error: BaseException | None) -> bool:
@@ -118,6 +138,11 @@ def _write(path: Path, note: Note | None) -> None:
             path.write_text(json.dumps(asdict(note)) if note else "")
     except OSError:  # the launcher is gone
         pass
+
+
+def _is_untold(failure: Any) -> bool:
+    """Whether the launcher has not seen how the process failed, or only that it has stopped it."""
+    return failure is None or failure.exitcode == -signal.SIGTERM
 
 
 class Notes:
@@ -143,6 +168,20 @@ class Notes:
         path = self.folder / str(pid)
         text = path.read_text() if path.exists() else ""
         return Note(**json.loads(text)) if text else Note()
+
+    def unseen(self, failures: dict[int, Any]) -> dict[int, Failure]:
+        """Processes that had failed by an exception and were stopped while they were still ending, by rank.
+
+        A peer of theirs can be gone sooner than they are, as it ends faster than their interpreter does; then the launcher
+        has seen the failure that followed, and not the cause.
+        """
+        notes = {int(path.name): self.of(int(path.name)) for path in self.folder.iterdir() if path.name.isdecimal()}
+        newest = max((note.attempt for note in notes.values()), default=0)
+        return {
+            note.rank: Failure(pid, 1)
+            for pid, note in notes.items()
+            if note.traceback and note.attempt == newest and _is_untold(failures.get(note.rank))
+        }
 
     def first(self, failures: Iterable[Any]) -> Any:
         """The failure (with `pid` and `exitcode`) that came first: of those that the launcher did not stop, the earliest.

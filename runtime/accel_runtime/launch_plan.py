@@ -8,15 +8,20 @@ import shlex
 import shutil
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from .launch_network import address_towards, interface_towards
+from .launch_network import address_towards, await_machine, interface_towards
 from .settings.errors import LaunchError
 from .settings.offered import SECTIONS
 from .settings.table import SETTINGS
+
+
+MEETING = 900
+"""Seconds in which the machines must have met, unless `--rdzv_conf timeout=` says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def meeting(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
         return "c10d", "localhost:0", further
     endpoint = f"{options.main_process_ip or '127.0.0.1'}:{options.main_process_port or 29500}"
     if options.rdzv_backend == "static":
-        return "static", endpoint, {"rank": options.machine_rank, "timeout": 900, **further}
+        return "static", endpoint, {"rank": options.machine_rank, "timeout": MEETING, **further}
     # A machine does not always recognise its own address (in a container, for one), so that none of them would open the port.
     return options.rdzv_backend, endpoint, {"is_host": options.machine_rank == 0, **further}
 
@@ -167,6 +172,18 @@ def _pairs(text: str) -> dict[str, Any]:
     if any(not equals or not key.strip() for key, equals, _ in pairs):
         raise LaunchError(f"--rdzv_conf: {text!r} is not of the form NAME=VALUE,NAME=VALUE")
     return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def await_main_machine(options: argparse.Namespace, say: Callable[[str], object]) -> None:
+    """On any machine but the main one: return when that answers. Etcd is a meeting place of its own.
+
+    Raises:
+        LaunchError: it does not in time.
+    """
+    backend, endpoint, further = meeting(options)
+    if options.machine_rank and backend in ("static", "c10d"):
+        host, _, port = endpoint.rpartition(":")
+        await_machine(host, int(port), float(further.get("timeout", MEETING)), say)
 
 
 def check_port(options: argparse.Namespace) -> None:

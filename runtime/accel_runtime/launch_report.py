@@ -19,6 +19,7 @@ def failed(failures: dict[int, Any], notes: Notes, processes: int) -> tuple[str,
         notes: what the processes have left.
         processes: on all machines together.
     """
+    failures = {**failures, **notes.unseen(failures)}
     ranks = {failure.pid: rank for rank, failure in failures.items()}
     first = notes.first(failures.values())
     code = first.exitcode

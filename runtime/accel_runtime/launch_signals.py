@@ -43,7 +43,7 @@ class Ending:
         if self.begun or not started or not all(_takes(process.pid, number) for process in started):
             _stop("the launch was ended", number)
         self.begun = True
-        _restart_no_more()
+        restart_no_more()
         _send([process.pid for process in started], number)
         self._timer = threading.Timer(float(os.environ.get(_GRACE, "30")), os.kill, (os.getpid(), number))
         self._timer.daemon = True
@@ -96,7 +96,8 @@ def _agents() -> list[Any]:
     return [each for each in gc.get_objects() if type(each) is LocalElasticAgent]
 
 
-def _restart_no_more() -> None:
+def restart_no_more() -> None:
+    """What ends the processes from now on was asked for: torch's agent must not start them again."""
     for agent in _agents():
         agent._remaining_restarts = 0
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,8 @@ import pytest
 from accel_runtime import launch, launch_plan
 from accel_runtime.launch_arguments import parse
 from accel_runtime.launch_notes import FOLDER, Note, Notes
+from accel_runtime.launch_orphans import members
+from accel_runtime.launch_report import failed
 from accel_runtime.settings.errors import LaunchError
 
 RUNTIME = str(Path(launch.__file__).parent.parent)
@@ -40,7 +43,7 @@ def noted(ended: int, **more) -> str:
 def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": RUNTIME, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "accel_runtime.launch", *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
 
 
 @pytest.fixture
@@ -133,6 +136,51 @@ def test_the_first_failure_is_the_earliest_of_those_that_were_not_stopped(tmp_pa
     assert notes.first([*failed, SimpleNamespace(pid=14, exitcode=-9)]).pid == 14
 
 
+def test_a_cause_that_is_still_ending_when_what_follows_is_seen_comes_first(tmp_path):
+    cause = noted(100, traceback="Traceback\nKeyError: 'x'", shown=True, rank=1, attempt=1)
+    follows = noted(200, traceback="Traceback\nRuntimeError: [gloo] closed", left_alone=True, rank=0, attempt=1)
+    before = noted(50, traceback="Traceback\nOSError: gone", rank=2, attempt=0)
+    for pid, text in ((11, cause), (12, follows), (10, before)):
+        (tmp_path / str(pid)).write_text(text)
+    for seen in ({}, {1: SimpleNamespace(pid=11, exitcode=-15)}):
+        text, code = failed({0: SimpleNamespace(pid=12, exitcode=1), **seen}, Notes(str(tmp_path)), 3)
+        assert (text, code) == ("accel launch: process 1 of 3 failed first, with exit code 1; the others were stopped\n", 1)
+
+
+KILLED = """
+import os, subprocess, sys
+from accel_runtime.launch_orphans import watched
+with watched("ACCEL_TEST_MARK=" + sys.argv[1]):
+    child = subprocess.Popen(["sleep", "600"], env={**os.environ, "ACCEL_TEST_MARK": sys.argv[1]}, stdout=subprocess.DEVNULL, start_new_session=True)
+    print(child.pid, flush=True)
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system does not show environments")
+@pytest.mark.parametrize("ends", ["killed", "well"])
+def test_what_a_killed_launcher_has_started_ends_too(tmp_path, ends):
+    mark = str(tmp_path)
+    done = subprocess.run([sys.executable, "-c", KILLED, mark, ends], env={**os.environ, "PYTHONPATH": RUNTIME}, stdout=subprocess.PIPE)
+    child = int(done.stdout)
+    if ends == "well":  # what a script leaves running on purpose is none of the launcher's business
+        assert members(f"ACCEL_TEST_MARK={mark}") == [child]
+        os.kill(child, signal.SIGKILL)
+    while child in members(f"ACCEL_TEST_MARK={mark}"):
+        time.sleep(0.05)
+
+
+def test_a_main_machine_that_does_not_answer_is_one_line():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        options = parse(["--num_machines", "2", "--machine_rank", "1", "--main_process_ip", "127.0.0.1", "--rdzv_conf", "timeout=0", "--main_process_port", str(listening.getsockname()[1]), "x.py"])
+        with pytest.raises(LaunchError, match=r"not answered at 127.0.0.1:\d+ within 0 seconds \(Connection refused\)"):
+            launch_plan.await_main_machine(options, print)
+        listening.listen()
+        launch_plan.await_main_machine(options, print)
+
+
 def test_what_follows_from_a_lost_peer_is_not_the_first_failure(tmp_path):
     notes = Notes(str(tmp_path))
     (tmp_path / "11").write_text(noted(300))
@@ -219,12 +267,12 @@ except KeyboardInterrupt:
 def test_an_interrupt_is_one_line_and_exit_code_130_unless_the_script_catches_it(tmp_path, catches):
     path = tmp_path / "waits.py"
     path.write_text(WAITS.replace("CATCH", str(catches)))
-    command = [sys.executable, "-m", "accel_runtime.launch", "--cpu", "--num_processes", "2", str(path)]
+    command = [sys.executable, "-m", "accel_runtime.launch", "--cpu", "--num_processes", "2", "--max_restarts", "2", str(path)]
     env = {**os.environ, "PYTHONPATH": RUNTIME, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     pids = [int(process.stdout.readline()) for _ in range(2)]
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=40)
+    out, err = process.communicate(timeout=120)
     if catches:
         assert (process.returncode, out, err) == (0, "caught\n" * 2, "")
     else:
