@@ -99,6 +99,12 @@ def state_of(accelerator: Checkpointing, model: nn.Module) -> dict[str, Any]:
     return accelerator.strategy.sharded_state_dict(getattr(model, "_orig_mod", model))
 
 
+def state_to_save(accelerator: Checkpointing, target: Any) -> dict[str, Any]:
+    """The state of a model or an optimizer as checkpoints hold it; where it becomes whole all processes have to ask."""
+    strategy, target = accelerator.strategy, getattr(target, "_orig_mod", target)
+    return strategy.state_dict(target) if strategy.saves_whole else strategy.sharded_state_dict(target)
+
+
 def is_sharded(accelerator: Checkpointing) -> bool:
     """Whether a process holds a part only of some model."""
     return any(hasattr(p, "placements") for model in accelerator._models for p in model.parameters())
@@ -127,7 +133,8 @@ def _model(
             f"the state of model {index} cannot be stored without pickling: {error}; use save_state(..., safe_serialization=False)"
         ) from error
     model = accelerator._models[index] if index < len(accelerator._models) else None
-    alike = set(dict(model.named_parameters())) if model is not None else set()
+    shared = model is not None and not accelerator.strategy.saves_whole
+    alike = set(dict(model.named_parameters())) if shared else set()
     _share_out(world, stem, encoder, alike, files)
     return {"plain": skeleton, "versions": Encoder().encode(dict(getattr(state, "_metadata", {})))}
 
@@ -135,14 +142,15 @@ def _model(
 def _optimizer(accelerator: Checkpointing, world: World, index: int, optimizer: Any, files: Files) -> Any:
     encoder = Encoder()
     try:
-        skeleton = encoder.encode(accelerator.strategy.sharded_state_dict(optimizer))
+        skeleton = encoder.encode(state_to_save(accelerator, optimizer))
     except NotPlain:
         name = f"{name_of('optimizer', index)}.bin"
         whole = accelerator.strategy.state_dict(optimizer)
         if accelerator.is_main_process:
             files.pickled[name] = whole
         return {"pickled": name}
-    _share_out(world, name_of("optimizer", index), encoder, set(encoder.tensors), files)
+    alike = set() if accelerator.strategy.saves_whole else set(encoder.tensors)
+    _share_out(world, name_of("optimizer", index), encoder, alike, files)
     return {"plain": skeleton}
 
 

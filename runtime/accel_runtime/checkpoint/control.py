@@ -216,7 +216,9 @@ class Checkpointing(Preparing):
             output_dir: as for `save_state`.
         """
         from .stopping import DEFAULT, Stopping
+        from .workers import outlive_signals
 
+        outlive_signals()
         stopping = Stopping(self.world, lambda: self.save_state(output_dir))
         stopping.begin(signals or DEFAULT)
         self.tracker.between_steps = stopping.check

@@ -7,6 +7,7 @@ import datetime
 import functools
 import os
 import sys
+from collections.abc import Iterator
 from types import FrameType
 
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from ..world import World
 from .errors import CheckpointError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 _PATIENCE = "ACCEL_CHECKPOINT_PATIENCE"
 _count = 0
 
@@ -79,13 +81,31 @@ def _guards(name: str) -> list[tuple[int, int, int]]:
             tree = ast.parse(file.read())
     except (OSError, ValueError, SyntaxError):
         return []
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If):
-            body = node.body if _asks_for_main(node.test) else node.orelse if _asks_for_others(node.test) else []
-            if body:
-                found.append((body[0].lineno, body[-1].end_lineno or body[-1].lineno, node.lineno))
-    return found
+    return [guard for node in ast.walk(tree) for guard in _guards_in(node)]
+
+
+def _guards_in(node: ast.AST) -> Iterator[tuple[int, int, int]]:
+    """What the statements of `node` keep to the main process: under an `if`, behind one that the others leave by, in a decorated function."""
+    if isinstance(node, ast.If):
+        body = node.body if _asks_for_main(node.test) else node.orelse if _asks_for_others(node.test) else []
+        if body:
+            yield body[0].lineno, body[-1].end_lineno or body[-1].lineno, node.lineno
+    if isinstance(node, ast.FunctionDef) and any(_is_decorator_of_main(d) for d in node.decorator_list):
+        yield node.body[0].lineno, node.end_lineno or node.lineno, node.decorator_list[0].lineno
+    for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+        for at, statement in enumerate(block if isinstance(block, list) else ()):
+            left = (
+                isinstance(statement, ast.If)
+                and _asks_for_others(statement.test)
+                and isinstance(statement.body[-1], _LEAVING)
+            )
+            if left and at + 1 < len(block):
+                yield block[at + 1].lineno, block[-1].end_lineno or block[-1].lineno, statement.lineno
+
+
+def _is_decorator_of_main(decorator: ast.expr) -> bool:
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(named, ast.Attribute) and named.attr == "on_main_process"
 
 
 def _asks_for_main(test: ast.expr) -> bool:
@@ -97,6 +117,8 @@ def _asks_for_main(test: ast.expr) -> bool:
 
 
 def _asks_for_others(test: ast.expr) -> bool:
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], ast.NotEq) and _is_rank(test.left) and ast.unparse(test.comparators[0]) == "0"
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _asks_for_main(test.operand)
 
 

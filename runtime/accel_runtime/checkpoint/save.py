@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import places
-from .capture import Files, capture, is_sharded, state_of
+from .capture import Files, capture, is_sharded, state_to_save
 from .errors import CheckpointError
 from .lone import guarded_place, meet
 from .manifest import File, Manifest, describe
@@ -52,7 +52,7 @@ class Saving:
         return captured[0]
 
     def _capture(self, safe: bool) -> Files:
-        weights = [state_of(self.accelerator, model) for model in self.accelerator._models]
+        weights = [state_to_save(self.accelerator, model) for model in self.accelerator._models]
         for hook in self.accelerator._save_hooks.values():
             hook(self.accelerator._models, weights, str(self.path))
         return capture(self.accelerator, self.world, weights, safe)

@@ -78,6 +78,11 @@ class Strategy:
         """The state of a model or an optimizer as this process holds it: DTensors where it is sharded; no communication."""
         return target.state_dict()
 
+    @property
+    def saves_whole(self) -> bool:
+        """Whether checkpoints hold whole states even where these are sharded, written by the main process."""
+        return False
+
     def load_state_dict(self, target: Any, state: dict[str, Any]) -> Any:
         """Load a whole state in torch's plain format."""
         return target.load_state_dict(state)

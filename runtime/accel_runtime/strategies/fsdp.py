@@ -210,6 +210,10 @@ class FullySharded(DataParallel):
     def sharded_state_dict(self, target: Any) -> dict[str, Any]:
         return target.state_dict()
 
+    @property
+    def saves_whole(self) -> bool:
+        return self.plugin.state_dict_type == "FULL_STATE_DICT"
+
     def release(self) -> None:
         super().release()
         self.models.clear()

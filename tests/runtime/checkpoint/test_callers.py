@@ -20,26 +20,51 @@ from ..training import assert_identical, weights
 from .test_faults import Trained
 
 
-def test_main_process_only_works_and_says_so(tmp_path: Path) -> None:
+def under_an_if(accelerator: Any) -> None:
+    if accelerator.is_main_process:
+        accelerator.save_state()
+
+
+def behind_a_return(accelerator: Any) -> None:
+    if not accelerator.is_main_process:
+        return
+    accelerator.save_state()
+
+
+def by_the_rank(accelerator: Any) -> None:
+    rank = accelerator.process_index
+    if rank == 0 and accelerator.num_processes:
+        accelerator.save_state(async_save=True)
+
+
+def decorated(accelerator: Any) -> None:
+    @accelerator.on_main_process
+    def save() -> None:
+        accelerator.save_state()
+
+    save()
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("save", [under_an_if, behind_a_return, by_the_rank, decorated])
+def test_main_process_only_works_and_says_so(tmp_path: Path, save: Any, n: int) -> None:
     def work() -> list[str]:
         trained = Trained(tmp_path)
         trained.step()
-        said: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if trained.accelerator.is_main_process:
-                trained.accelerator.save_state()
-            said = [str(warning.message) for warning in caught]
+            save(trained.accelerator)
+        trained.accelerator.wait_for_checkpoint()
         trained.accelerator.wait_for_everyone()
         before = weights(trained.model)
         trained.step()
         trained.accelerator.load_state()
         assert_identical(weights(trained.model), before)
-        return said
+        return [str(warning.message) for warning in caught]
 
-    main, other = run_ranks(work, 2)
+    main, *others = run_ranks(work, n)
     assert len(main) == 1 and "test_callers.py:" in main[0] and "main process only" in main[0]
-    assert other == []
+    assert others == [[]] * (n - 1)
 
 
 def test_call_which_the_others_do_not_make_ends_in_an_error_that_names_it(tmp_path: Path) -> None:

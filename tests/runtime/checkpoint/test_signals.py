@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,18 @@ from ..ranks import run_ranks
 from ..training import data, seed
 
 
-def train(folder: Path, rank: int | None = None, at: int = 0, number: Any = signal.SIGUSR1) -> list[float]:
-    """Train from the newest checkpoint on; process `rank` receives a signal in step `at`."""
+def train(
+    folder: Path, rank: int | None = None, at: int = 0, number: Any = signal.SIGUSR1, workers: int = 0
+) -> list[float]:
+    """Train from the newest checkpoint on; process `rank` and its workers receive a signal in step `at`."""
     AcceleratorState._reset_state(True)
     GradientState._reset_state()
     accelerator = Accelerator(cpu=True, split_batches=True, project_dir=str(folder))
     seed()
     model: Any = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.2), nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data(37), batch_size=5, shuffle=True))
+    loader = DataLoader(data(37), batch_size=5, shuffle=True, num_workers=workers)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     accelerator.load_state("auto")
     accelerator.save_on_signal()
     losses: list[float] = []
@@ -38,7 +42,8 @@ def train(folder: Path, rank: int | None = None, at: int = 0, number: Any = sign
                 loss = nn.functional.mse_loss(model(x), y)
                 accelerator.backward(loss)
                 if len(losses) == at and accelerator.process_index == rank:
-                    os.kill(os.getpid(), number)
+                    group = (*multiprocessing.active_children(), multiprocessing.current_process())
+                    subprocess.run(["kill", f"-{int(number)}", *(str(process.pid) for process in group)], check=True)
                 optimizer.step()
                 losses.append(accelerator.global_mean(loss).item())
     except SystemExit as leaving:
@@ -54,3 +59,11 @@ def test_saved_after_the_step_and_resumed(tmp_path: Path, n: int, rank: int, num
         before = run_ranks(lambda folder=folder, at=at: train(folder, rank, at, number), n)[0]
         assert before == full[: at + 1]
         assert run_ranks(lambda folder=folder: train(folder), n)[0] == full[at + 1 :]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_workers_that_get_the_signal_too_serve_until_the_state_is_saved(tmp_path: Path, number: Any) -> None:
+    full = run_ranks(lambda: train(tmp_path / "full", workers=2), 1)[0]
+    before = run_ranks(lambda: train(tmp_path, 0, 4, number, workers=2), 1)[0]
+    assert before == full[:5]
+    assert run_ranks(lambda: train(tmp_path, workers=2), 1)[0] == full[5:]
