@@ -190,6 +190,16 @@ def test_arguments_out_of_sight_are_refused() -> None:
     assert (found.status, "starts its own training processes" in found.reason) == ("refused", True)
 
 
+def test_a_sampler_chosen_by_the_number_of_processes_is_told_nothing() -> None:
+    chosen = "    kind = RandomSampler if args.local_rank == -1 else DistributedSampler\n    loader = DataLoader(dataset, batch_size=16, sampler=kind(dataset))\n"
+    body = chosen.join(BODY.split("    loader = DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset))\n")).replace("    model = DDP(model)", "    if args.local_rank != -1:\n        model = DDP(model)")
+    parser = "from torch.utils.data import RandomSampler\nparser = argparse.ArgumentParser()\nparser.add_argument('--local_rank', type=int, default=-1)\nargs = parser.parse_args()\n"
+    setup = "    if args.local_rank != -1:\n        dist.init_process_group('nccl')\n"
+    got = result(f"{START}\n{parser}\n\ndef main():\n{setup}{body}\n\nmain()\n")
+    assert "kind(dataset)" in got
+    assert "num_replicas" not in got
+
+
 # -- branches behind flags -----------------------------------------------------------------------------------------
 PLAIN = BODY.replace("DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset))", "DataLoader(dataset, batch_size=16, shuffle=sampler is None, sampler=sampler)")
 

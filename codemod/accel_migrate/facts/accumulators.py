@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.by_place import holds_places
 from accel_migrate.facts.liveness import starts_anew
 from accel_migrate.facts.values import (
     Box,
@@ -53,9 +54,11 @@ class Accumulators:
             return values
         if isinstance(target.value, ast.Name) and self._is_per_batch(target.value.id, frame):
             return values
+        places = {node: self.eval(node, frame) for node in indices(target.slice)}
+        if holds_places(self.facts, target):
+            return values
         how = "state" if isinstance(target.value, ast.Attribute) else "collect"
-        for node in indices(target.slice):
-            place = self.eval(node, frame)
+        for node, place in places.items():
             if ops.spreads(place) & {Spread.COUNT, Spread.SHARD}:
                 self.convert_leaves(node, frame, how)
         if ops.spreads(values) != {Spread.SHARD} and any(v.grad for v in locals_of(values)):

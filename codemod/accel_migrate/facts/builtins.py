@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.parts import is_parts
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -63,6 +64,8 @@ class Builtins:
     def f_len(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if any(v.reduced is not None for v in locals_of(args.get(0, ""))):
             return args.get(0, "")  # as many as the classes that occur in all rows
+        if node.args and is_parts(self.facts, node.args[0]):
+            return UNKNOWN
         return ops.row_count(args.get(0, "")) if Spread.SHARD in ops.spreads(args.get(0, "")) else UNKNOWN
 
     def f_float(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
@@ -200,7 +203,11 @@ class Builtins:
     def f_map(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         self.calls._note_closures(args)
         wrapper = Made(Role.OBJECT, node, "iter:map")
-        self.machine.write_heap(wrapper, "yields", self.evaluator.iterate(args.get(1, ""), frame))
+        mapped = args.get(1, "")
+        self.machine.write_heap(wrapper, "yields", self.evaluator.iterate(mapped, frame))
+        for box in mapped:  # `x, y = map(Variable, (x, y))`
+            for i in range(len(box.site.elts)) if isinstance(box, Box) and isinstance(box.site, ast.Tuple | ast.List) else ():
+                self.machine.write_heap(wrapper, f"[{i}]", self.evaluator.element(frozenset({box}), i, frame))
         return frozenset({wrapper})
 
     def f_super(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:

@@ -13,6 +13,7 @@ from accel_migrate.edits import AddArgument, Edit
 from accel_migrate.facts import catalog
 from accel_migrate.facts.distributed import ranks_of
 from accel_migrate.facts.rank_names import Kind
+from accel_migrate.facts.values import Ref
 from accel_migrate.hand_made import ID
 
 WHY = "one process has no process group to ask"
@@ -21,7 +22,7 @@ ARGUMENTS = {"num_replicas": "num_processes", "rank": "process_index"}
 
 def edits(context: Context) -> Iterator[Edit]:
     for call in context.calls_of(*catalog.DISTRIBUTED_SAMPLERS):
-        if among_several(context, call):
+        if among_several(context, call) or _may_be_another(context, call):
             continue
         given = {k.arg for k in call.keywords} | set(list(ARGUMENTS)[: max(0, len(call.args) - 1)])
         for name, attribute in ARGUMENTS.items():
@@ -29,6 +30,12 @@ def edits(context: Context) -> Iterator[Edit]:
                 text, imports = context.say_passed(f"@accelerator@.{attribute}", call, ID)
                 yield AddArgument(source=context.source(call), rule=ID, why=WHY, node=call, value=text, keyword=name)
                 yield from imports
+
+
+def _may_be_another(context: Context, call: ast.Call) -> bool:
+    """`kind = RandomSampler if alone else DistributedSampler`: another kind would not take the arguments, and this one has a group."""
+    known = {v.name for v in context.facts.of(call.func) if isinstance(v, Ref)}
+    return not known <= set(catalog.DISTRIBUTED_SAMPLERS)
 
 
 def among_several(context: Context, node: ast.AST) -> bool:
