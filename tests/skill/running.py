@@ -12,7 +12,7 @@ import torch
 
 from runtime.ranks import run_ranks
 
-SECONDS = 30
+SECONDS = 90
 
 
 def results(program: str, processes: int, seconds: float = SECONDS) -> list[Any]:

@@ -1,0 +1,55 @@
+"""A small convolutional network on synthetic images."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from accel_runtime import Accelerator, set_seed
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 8, 3, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.head = nn.Linear(8 * 3 * 3, 4)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        return self.head(x.flatten(1))
+
+
+def accuracy(model, loader, device):
+    model.eval()
+    correct = 0
+    with torch.no_grad():
+        for x, y in loader:
+            output, y = accelerator.gather_for_metrics((model(x), y))
+            correct += (output.argmax(1) == y).sum().item()
+    return 100.0 * correct / len(loader.dataset)
+
+
+set_seed(7)
+accelerator = Accelerator(split_batches=True)
+images = torch.randn(170, 1, 8, 8)
+labels = (images[:, 0, 2:4, 2:4].mean((1, 2)) * 4).long().clamp(0, 3)
+train_loader = DataLoader(TensorDataset(images[:117], labels[:117]), batch_size=16, shuffle=True)
+test_loader = DataLoader(TensorDataset(images[117:], labels[117:]), batch_size=50)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+model, optimizer, train_loader, test_loader, scheduler = accelerator.prepare(
+    model, optimizer, train_loader, test_loader, scheduler
+)
+for epoch in range(2):
+    model.train()
+    losses = []
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        accelerator.backward(loss)
+        optimizer.step()
+        losses.append(accelerator.global_mean(loss).item())
+    scheduler.step()
+    accelerator.print(f"epoch {epoch}: loss {sum(losses) / len(losses):.4f}, accuracy {accuracy(model, test_loader, accelerator.device):.2f}")
+accelerator.save(accelerator.get_state_dict(model), "net.pt")
