@@ -108,6 +108,8 @@ class Members:
         inherited = self._class_attribute(value.cls, name, value)
         if name == "param_groups" and self.facts.class_role(value.cls) is Role.OPTIMIZER:
             return frozenset(Made(Role.PARAMETERS, site, catalog.PARAM_GROUPS) for site in self.facts.optimized[value.site]) | stored | inherited
+        if name == "module" and not stored and not inherited and self.facts.role(value) is Role.MODEL:
+            return frozenset({value})  # out of a wrapper
         return stored | inherited
 
     def _class_attribute(self, cls: ClassValue, name: str, receiver: Instance | None) -> Values:
