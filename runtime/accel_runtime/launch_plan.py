@@ -19,7 +19,6 @@ from .settings.errors import LaunchError
 from .settings.offered import SECTIONS
 from .settings.table import SETTINGS
 
-
 MEETING = 900
 """Seconds in which the machines must have met, unless `--rdzv_conf timeout=` says otherwise."""
 

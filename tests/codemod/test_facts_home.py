@@ -88,3 +88,36 @@ SETTINGS = {
 def test_a_setting_to_which_the_model_is_moved_can_keep_the_script_on_the_cpu(before: str, device: str, move: str) -> None:
     text = FUNCTION.format(before=before, device=device, mark=move)
     assert '    accelerator = Accelerator(cpu=args.device == "cpu", split_batches=True)' in after(migrated(text)).splitlines()
+
+
+GUARDED = """\
+import argparse
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+parser = argparse.ArgumentParser()
+parser.add_argument("--cuda", action="store_false")
+parser.add_argument("--gpus", type=int, default=1)
+args = parser.parse_args()
+use_cuda = torch.cuda.is_available()
+loader = DataLoader(TensorDataset(torch.randn(96, 8), torch.randint(2, (96,))), batch_size=32)
+model = nn.Linear(8, 2)
+if {test}:
+    {move}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "move", "expected"),
+    [
+        ("args.cuda", "model.cuda()", "Accelerator(cpu=not args.cuda, "),
+        ("args.cuda and torch.cuda.is_available()", "model = model.to('cuda:0')", "Accelerator(cpu=not args.cuda, "),
+        ("torch.cuda.is_available()", "model.cuda()", "Accelerator(split_batches=True)"),
+        ("use_cuda", "model.cuda()", "Accelerator(split_batches=True)"),
+        ("args.cuda", "model.double()", "Accelerator(split_batches=True)"),
+    ],
+)
+def test_a_flag_around_the_move_of_the_model_decides_about_the_cpu(test: str, move: str, expected: str) -> None:
+    assert expected in after(migrated(GUARDED.format(test=test, move=move) + STEP))

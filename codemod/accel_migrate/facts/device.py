@@ -109,21 +109,34 @@ def _chosen_setting(facts: Facts, choice: DeviceChoice) -> ast.expr | None:
 
 
 def asked_for_cpu(facts: Facts, scope: Scope) -> str:
-    """The condition under which a script that moves models to a setting, `.to(args.device)`, stays on the CPU."""
+    """The condition under which a script that chooses no device stays on the CPU.
+
+    `.to(args.device)` of a model gives `args.device == "cpu"`; `if args.cuda: model.cuda()` gives `not args.cuda`.
+    """
     for _, call in facts.nodes(ast.Call):
         assert isinstance(call, ast.Call)
         if (
             not isinstance(call.func, ast.Attribute)
-            or call.func.attr != "to"
+            or call.func.attr not in {"to", "cuda"}
             or not facts.has_role(call.func.value, Role.MODEL)
         ):
             continue
+        guard = facts.parents[facts.statement(call)]
+        if facts.scope(call) is scope and isinstance(guard, ast.If) and _goes_to_cuda(call):
+            return " or ".join(dict.fromkeys(_terms(facts, guard.test, scope, set())))
         setting = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
         if isinstance(setting, ast.Name):
             setting = _definition(facts, setting, scope) or setting
         if facts.scope(call) is scope and isinstance(setting, ast.Attribute) and _is_parsed(facts, setting.value):
             return f'{ast.unparse(setting)} == "cpu"'
     return ""
+
+
+def _goes_to_cuda(call: ast.Call) -> bool:
+    """`model.cuda()`, `model.to("cuda:0")`."""
+    assert isinstance(call.func, ast.Attribute)
+    named = any(isinstance(a, ast.Constant) and str(a.value).startswith("cuda") for a in ast.walk(call))
+    return call.func.attr == "cuda" or named
 
 
 def _is_parsed(facts: Facts, node: ast.expr) -> bool:
