@@ -28,7 +28,8 @@ def test_a_migrated_script_is_clean(path: Path, target: Target) -> None:
     result = migrate(project, Options(target=target))
     after = project.with_texts({change.source.path: change.after for change in result.changes})
     left = "accelerate-models" in {finding.rule for finding in result.findings}
-    faults = [fault for fault in check(after, Wanted()).faults if fault.severity is not Severity.INFO]
+    reported = {finding.rule for finding in result.findings}
+    faults = [fault for fault in check(after, Wanted()).faults if fault.severity is not Severity.INFO and fault.rule not in reported]
     if left:  # training through a method of the model, for which Accelerate has no way
         faults = [fault for fault in faults if fault.rule != "non-forward-call-on-prepared-model"]
     assert not [(line_of(fault), fault.rule) for fault in faults]

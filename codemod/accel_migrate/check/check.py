@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from accel_migrate.check.alarms import Alarm, Fault
+from accel_migrate.check.left_open import left_open
 from accel_migrate.check.program import Program
 from accel_migrate.check.rules import Check, all_checks
 from accel_migrate.edits import Edit
@@ -31,7 +32,11 @@ class Wanted:
     unsafe: bool = False
 
     def runs(self, rule: Check) -> bool:
-        return rule.id not in self.ignore and (rule.id in self.select if self.select else not rule.opt_in)
+        return self.keeps(rule.id) and (bool(self.select) or not rule.opt_in)
+
+    def keeps(self, name: str) -> bool:
+        """Whether what is reported under the id `name` is wanted."""
+        return name not in self.ignore and (not self.select or name in self.select)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,9 @@ def _checked(project: Project, wanted: Wanted) -> Checked:
     if not program.library:
         return Checked(project, "")
     tables = {source: suppressions(source) for source in program.facts.sources}
-    faults = [f for f in _faults(program, wanted) if not is_suppressed(f, tables[f.source])]
+    faults = list(_faults(program, wanted))
+    faults += [f for f in left_open(project, program, faults) if wanted.keeps(f.rule)]
+    faults = [f for f in faults if not is_suppressed(f, tables[f.source])]
     return Checked(
         project,
         program.library,

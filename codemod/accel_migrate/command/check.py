@@ -26,7 +26,7 @@ from accel_migrate.report.outcome import Outcome, Run, outcome_of
 from accel_migrate.report.text import for_a_person
 from accel_migrate.result import FileChange, Result
 
-NOTHING = "it uses neither accel_runtime nor Hugging Face Accelerate"
+NOTHING = "nothing in it is accelerated yet (it uses neither accel_runtime nor Hugging Face Accelerate): accel-migrate turns training into a multi-process one"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from accel_migrate.check.selection import page_folder
 from accel_migrate.command.show import wants_colour
 from accel_migrate.edits import Severity
 from accel_migrate.report.diff import Paint
@@ -40,6 +41,8 @@ def summary(arguments: argparse.Namespace, done: Run) -> str:
     counts = Counter(item.severity for item in found(done))
     texts = [f"{counts[s]} {name}{'' if counts[s] == 1 or name == 'info' else 's'}" for s, name in _NAMES if counts[s]]
     programs = sum(outcome.status != "refused" for outcome in done.outcomes)
+    if done.outcomes and not programs:
+        return "nothing was checked: nothing is accelerated yet"
     line = f"{', '.join(texts) or 'nothing wrong'} in {programs} program{'' if programs == 1 else 's'}"
     mended = sum(outcome.mended for outcome in done.outcomes)
     if mended:
@@ -78,9 +81,10 @@ def _in_format(arguments: argparse.Namespace, done: Run) -> Iterator[str]:
         yield _as_json(done)
     elif arguments.format == "sarif":
         from accel_migrate.check.rules import all_checks
-        from accel_migrate.report.as_sarif import Tool, as_sarif
+        from accel_migrate.report.as_sarif import Tool, as_sarif, rules_of_the_codemod
 
-        yield as_sarif(done, False, Tool("accel-check", "docs/checks", {c.id: (c.title, c.why) for c in all_checks()}))
+        rules = rules_of_the_codemod() | {c.id: (c.title, c.why) for c in all_checks()}
+        yield as_sarif(done, False, Tool("accel-check", page_folder, rules))
     else:
         from accel_migrate.report.as_github import as_github
 
@@ -120,5 +124,5 @@ def _finding(item: Item) -> dict[str, Any]:
         "message": item.message,
         "advice": item.advice,
         "fix": item.fix or None,
-        "docs": f"docs/checks/{item.rule}.md",
+        "docs": f"{page_folder(item.rule)}/{item.rule}.md",
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ class Tool:
     """Who says what a log holds."""
 
     name: str
-    pages: str
-    """The folder of the rules' pages."""
+    pages: Callable[[str], str]
+    """The folder with the page of a rule."""
     rules: Mapping[str, tuple[str, str]]
     """Id -> title, and why it matters."""
 
@@ -65,16 +65,21 @@ def _found(run: Run, with_edits: bool) -> Iterator[Item]:
             yield from change.edits
 
 
-def _codemod() -> Tool:
+def rules_of_the_codemod() -> dict[str, tuple[str, str]]:
+    """Title and reason of every id that the codemod reports."""
     from accel_migrate.rules import all_rules
 
     known = {rule.id: (rule.title, rule.why) for rule in all_rules()}
     known |= {name: (title, rule.why) for rule in all_rules() for name, title in rule.findings.items() if name not in known}
-    return Tool("accel-migrate", "docs/rules", known)
+    return known
+
+
+def _codemod() -> Tool:
+    return Tool("accel-migrate", lambda name: "docs/rules", rules_of_the_codemod())
 
 
 def _rule(tool: Tool, name: str, title: str, why: str) -> dict[str, Any]:
-    page = f"{tool.pages}/{name}.md"
+    page = f"{tool.pages(name)}/{name}.md"
     return {
         "id": name,
         "shortDescription": {"text": f"{title}."},
