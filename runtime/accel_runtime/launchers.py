@@ -26,6 +26,13 @@ def notebook_launcher(
     master_addr: str = "127.0.0.1",
     node_rank: int = 0,
     num_nodes: int = 1,
+    rdzv_backend: str = "static",
+    rdzv_endpoint: str = "",
+    rdzv_conf: dict[str, Any] | None = None,
+    rdzv_id: str = "none",
+    max_restarts: int = 0,
+    monitor_interval: float = 0.1,
+    log_line_prefix_template: str | None = None,
 ) -> Any:
     """Run `function(*args)` on `num_processes` processes of this machine (default: one per device, one without).
 
@@ -41,14 +48,26 @@ def notebook_launcher(
         master_addr: the address of machine 0.
         node_rank: number of this machine.
         num_nodes: number of machines.
+        rdzv_backend: how several machines meet: "static"; on one machine it does not matter.
+        rdzv_endpoint: `ADDRESS:PORT` of machine 0, instead of `master_addr` and `use_port`.
+        rdzv_conf: `{"rank": N}`, instead of `node_rank`.
+        rdzv_id: not needed: a notebook's processes meet nobody else's.
+        max_restarts: how often all processes are started again after one of them has failed; on one machine.
+        monitor_interval: not needed: a failure is noticed at once.
+        log_line_prefix_template: None: lines are printed as they are.
 
     Raises:
+        ValueError: what these arguments ask for is not there.
         RuntimeError: this process has made an `Accelerator` or used a GPU, which processes forked from it cannot share.
     """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     count = num_processes or (torch.accelerator.device_count() if accelerator is not None else 1)
     environment = {"ACCELERATE_MIXED_PRECISION": mixed_precision}
-    if count * num_nodes == 1:
+    node_rank = int((rdzv_conf or {}).get("rank", node_rank))
+    _check_rendezvous(num_nodes, rdzv_backend, rdzv_conf or {}, max_restarts, log_line_prefix_template)
+    if rdzv_endpoint:
+        master_addr, _, use_port = rdzv_endpoint.rpartition(":")
+    if count * num_nodes == 1 and not max_restarts:
         with patch_environment(**environment):
             return function(*args)
     if worlds.current() is not None or torch.cuda.is_initialized():
@@ -57,7 +76,32 @@ def notebook_launcher(
             "restart the notebook, and make the Accelerator inside the function"
         )
     address = (master_addr, int(use_port or 29500), node_rank, num_nodes) if num_nodes > 1 or use_port else None
-    return _run(function, args, count, environment, address)
+    return _persistently(max_restarts, lambda: _run(function, args, count, environment, address))
+
+
+def _check_rendezvous(nodes: int, backend: str, conf: dict[str, Any], restarts: int, prefix: str | None) -> None:
+    """Raise a ValueError for what `accel launch` has and a notebook has not."""
+    instead = "start a script with `accel launch` for it"
+    if nodes > 1 and backend != "static":
+        raise ValueError(f"notebook_launcher: rdzv_backend is {backend!r}, and several machines meet by 'static' alone: {instead}")
+    if nodes > 1 and restarts:
+        raise ValueError(f"notebook_launcher: max_restarts is {restarts}, and processes are started again on one machine alone: {instead}")
+    if unknown := sorted(conf.keys() - {"rank"}):
+        raise ValueError(f"notebook_launcher: rdzv_conf has {', '.join(unknown)}; it may have 'rank' alone: {instead}")
+    if prefix is not None:
+        raise ValueError(f"notebook_launcher: log_line_prefix_template must be None, lines have no prefix: {instead} (--log_dir)")
+
+
+def _persistently(restarts: int, attempt: Callable[[], Any]) -> Any:
+    """What `attempt` returns; after a process has failed, it is made again, `restarts` times."""
+    from torch.multiprocessing.spawn import ProcessException
+
+    for _ in range(restarts):
+        try:
+            return attempt()
+        except ProcessException:
+            continue
+    return attempt()
 
 
 def debug_launcher(function: Callable[..., Any], args: tuple[Any, ...] = (), num_processes: int = 2) -> Any:

@@ -171,6 +171,8 @@ def _device(cpu: bool, local_rank: int, local_size: int) -> torch.device:
 
 
 def _join(rank: int, size: int, device: torch.device, init_kwargs: InitProcessGroupKwargs | None) -> None:
+    from .utils.environment import patch_environment
+
     options: dict[str, Any] = {k: v for k, v in vars(init_kwargs).items() if v is not None} if init_kwargs else {}
     backend = options.pop("backend", None)
     if backend is None or (backend == "nccl" and device.type == "cpu"):
@@ -184,7 +186,8 @@ def _join(rank: int, size: int, device: torch.device, init_kwargs: InitProcessGr
         if (store := _store_of_restart(size)) is not None:
             options.pop("init_method", None)
             options["store"] = store
-    dist.init_process_group(backend, rank=rank, world_size=size, **options)
+    with patch_environment(TORCH_DIST_INIT_BARRIER="1"):  # or one may be done, and gone, while another still connects to it
+        dist.init_process_group(backend, rank=rank, world_size=size, **options)
 
 
 def _store_of_restart(size: int) -> Any:

@@ -81,3 +81,32 @@ def test_notebook_launcher(tmp_path, monkeypatch):
     assert (tmp_path / "0").read_text() == "[0] bf16" and "ACCELERATE_MIXED_PRECISION" not in os.environ
     with pytest.raises(RuntimeError, match="must come before anything that makes an Accelerator"):
         notebook_launcher(write_rank, (tmp_path,), num_processes=2)
+
+
+def fails_once(folder):
+    state = PartialState()
+    attempt = len(list(folder.glob(f"{state.process_index}-*")))
+    (folder / f"{state.process_index}-{attempt}").touch()
+    if attempt == 0 and state.process_index == 1:
+        raise KeyError("lost")
+    state.wait_for_everyone()
+    return attempt
+
+
+def test_a_failure_may_be_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    assert notebook_launcher(fails_once, (tmp_path,), num_processes=2, max_restarts=1) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"num_nodes": 2, "rdzv_backend": "c10d"}, "meet by 'static' alone"),
+        ({"num_nodes": 2, "max_restarts": 1}, "on one machine alone"),
+        ({"rdzv_conf": {"timeout": 3}}, "rdzv_conf has timeout"),
+        ({"log_line_prefix_template": "x"}, "must be None"),
+    ],
+)
+def test_what_a_notebook_has_not_is_said(asked, message):
+    with pytest.raises(ValueError, match=message):
+        notebook_launcher(print, num_processes=2, **asked)

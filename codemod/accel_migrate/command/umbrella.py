@@ -17,6 +17,7 @@ COMMANDS = {
     "config": ("accel_runtime.commands.config", "", "write, check or update the settings of accel launch"),
     "test": ("accel_runtime.commands.test", "torch", "train a small model under every strategy of this machine, and compare (needs torch)"),
     "estimate": ("accel_runtime.commands.estimate", "", "memory per device of a training, by strategy and precision"),
+    "plan": ("accel_runtime.commands.plan", "", "share out a batch: accumulation, learning rate, memory, the simplest strategy"),
     "doctor": ("accel_runtime.commands.doctor", "", "what keeps trainings from working on this machine, and what mends it"),
     "env": ("accel_runtime.commands.env", "", "what to paste into a bug report"),
     "merge-weights": ("accel_runtime.commands.merge_weights", "torch", "make one model file of what several processes have written (needs torch)"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..settings.offered import offered
+
+WIDTH = 32
+"""Values between the layers of the model that is trained."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,15 @@ class Case:
     name: str
     processes: int
     options: tuple[str, ...]
+
+
+def _tensor_parallel(processes: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Groups as large as the width of the trials' layers can be divided among; copies of the weights, if there are several groups."""
+    size = math.gcd(processes, WIDTH)
+    if size > 1:
+        copies = ("--parallelism_config_dp_replicate_size", str(processes // size)) if size < processes else ()
+        options = ("--use_parallelism_config", "--parallelism_config_tp_size", str(size), *copies)
+        yield f"tensor parallel, groups of {size}", options
 
 
 def cases(devices: int, processes: int, cpu: bool) -> Iterator[Case]:
@@ -40,6 +53,8 @@ def cases(devices: int, processes: int, cpu: bool) -> Iterator[Case]:
             ("FSDP, fully sharded", ("--use_fsdp",)),
             ("FSDP, weights kept for backward", ("--use_fsdp", "--fsdp_reshard_after_forward", "false")),
         ]
+    if offered("use_parallelism_config"):
+        several += _tensor_parallel(processes)
     if offered("use_deepspeed") and importlib.util.find_spec("deepspeed") is not None:
         several += [
             (f"DeepSpeed, ZeRO {stage}", ("--use_deepspeed", "--zero_stage", str(stage))) for stage in (1, 2, 3)

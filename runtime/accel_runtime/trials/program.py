@@ -20,8 +20,22 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from accel_runtime import Accelerator, DataLoaderConfiguration, GradScalerKwargs, set_seed
 from accel_runtime.state import AcceleratorState, GradientState
+from accel_runtime.trials.cases import WIDTH
 
 SAMPLES, BATCH, EPOCHS = 29, 8, 2
+
+
+class Model(nn.Module):
+    """[n, 16] -> [n, 1]; the names of its layers tell tensor parallelism how to split them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(16, WIDTH)
+        self.fc2 = nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.fc2(self.fc1(x).tanh()).tanh())
 
 
 class Plain:
@@ -54,7 +68,7 @@ def train(accelerator: Any) -> dict[str, Any]:
     set_seed(1)
     rows = torch.randn(SAMPLES, 16)
     data = TensorDataset(torch.arange(SAMPLES), rows, rows.sum(1, keepdim=True).sin())
-    model: Any = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    model: Any = Model()
     optimizer: Any = torch.optim.AdamW(model.parameters(), lr=1e-2)
     loader: Any = DataLoader(data, batch_size=BATCH, shuffle=True)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
