@@ -7,10 +7,13 @@ import os
 from typing import Any
 
 from . import collectives
-from .accumulation import Accumulation, plugin_for
+from .accumulation import Accumulation, asked_steps, plugin_for
 from .batches import Tracker
 from .checkpoint.control import Checkpointing
 from .combining import Combining
+from .compiling import TorchDynamoPlugin, compilation
+from .deepspeed_plugin import DeepSpeedPlugin
+from .joining import Joining
 from .kwargs import (
     AutocastKwargs,
     DataLoaderConfiguration,
@@ -20,20 +23,23 @@ from .kwargs import (
     InitProcessGroupKwargs,
     ProjectConfiguration,
 )
-from .live import set_live
-from .parallelism import ParallelismConfig, default_parallelism
-from .plugins import FullyShardedDataParallelPlugin, default_fsdp_plugin
+from .live import live_accelerator, set_live
+from .megatron_plugin import MegatronLMPlugin
+from .parallelism_config import ParallelismConfig
+from .plugins import FullyShardedDataParallelPlugin
 from .precision import Precision
 from .rng import share_streams
 from .saving import Saving
+from .spreading import spreading
 from .state import AcceleratorState, DistributedType, GradientState
 from .stepping import Stepping
 from .strategies import Settings, create
 from .tracking_control import TrackingControl
 from .training import Training
+from .world import World
 
 
-class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, TrackingControl):
+class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing, TrackingControl):
     """Trains a script on any number of processes.
 
     Args:
@@ -43,8 +49,13 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
         gradient_accumulation_steps: micro-batches per optimizer step, for `accumulate`.
         cpu: train on the CPU even where there is an accelerator.
         dataloader_config: how loaders are shared out; its `split_batches` counts too.
+        deepspeed_plugin: let DeepSpeed shard them: a plugin, a dict of its fields or of DeepSpeed's own settings, or the path of
+            DeepSpeed's JSON file.
         fsdp_plugin: shard models over the processes.
+        megatron_lm_plugin: how many processes share layers, by Megatron-LM's degrees.
         parallelism_config: how many processes share weights, layers and batches.
+        dynamo_plugin: compile prepared models, in place.
+        dynamo_backend: the same, with this backend of torch.compile.
         log_with: trackers, by name or as objects.
         project_dir: folder for logs and checkpoints.
         project_config: the same, in detail.
@@ -65,16 +76,20 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
         gradient_accumulation_steps: int = 1,
         cpu: bool = False,
         dataloader_config: DataLoaderConfiguration | None = None,
-        *,
+        deepspeed_plugin: DeepSpeedPlugin | dict[str, Any] | str | os.PathLike[str] | None = None,
         fsdp_plugin: FullyShardedDataParallelPlugin | None = None,
-        parallelism_config: ParallelismConfig | None = None,
+        *,
+        megatron_lm_plugin: MegatronLMPlugin | None = None,
+        rng_types: list[str] | None = None,
         log_with: Any = None,
         project_dir: str | os.PathLike[str] | None = None,
         project_config: ProjectConfiguration | None = None,
         gradient_accumulation_plugin: GradientAccumulationPlugin | None = None,
         step_scheduler_with_optimizer: bool = True,
         kwargs_handlers: list[Any] | None = None,
-        rng_types: list[str] | None = None,
+        dynamo_backend: str | None = None,
+        dynamo_plugin: TorchDynamoPlugin | None = None,
+        parallelism_config: ParallelismConfig | None = None,
         sync_batchnorm: bool = True,
     ) -> None:
         handlers = _by_type(kwargs_handlers or [])
@@ -92,7 +107,9 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
         self.kwargs_handlers = handlers
         init = handlers.get(InitProcessGroupKwargs)
         self.state = AcceleratorState(mixed_precision, cpu, _from_accelerator=True, **(init.to_kwargs() if init else {}))
-        self.gradient_state = GradientState(plugin_for(gradient_accumulation_plugin, gradient_accumulation_steps))
+        ways = spreading(self.state.num_processes, deepspeed_plugin, fsdp_plugin, megatron_lm_plugin, parallelism_config)
+        steps = asked_steps(gradient_accumulation_steps, ways.deepspeed)
+        self.gradient_state = GradientState(plugin_for(gradient_accumulation_plugin, steps))
         self.precision = Precision(
             self.state.mixed_precision,
             self.state.device.type,
@@ -100,17 +117,20 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
             _options(handlers, AutocastKwargs),
             announce=self.state.is_main_process,
         )
-        self.parallelism_config = parallelism_config or default_parallelism()
-        self.state.fsdp_plugin = fsdp_plugin or default_fsdp_plugin()
+        self.parallelism_config = ways.parallelism
+        self.state.fsdp_plugin, self.state.deepspeed_plugin, self.state.megatron_lm_plugin = ways.fsdp, ways.deepspeed, ways.megatron
+        self.state.dynamo_plugin = compilation(dynamo_plugin, dynamo_backend)
         self.strategy = create(self.state.world, self._settings())
         self.state.distributed_type = DistributedType(self.strategy.name or self.state.distributed_type)
-        self.world = self.state.world
         self.data_world = self.strategy.data_world
-        if self.precision.scaling is not None:
+        if self.strategy.scales_losses:
+            self.precision.scaling = None
+        elif self.precision.scaling is not None:
             self.strategy.adapt_scaler(self.precision.scaling)
         self.tracker = Tracker(functools.partial(collectives.any_process, self.data_world))
         self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
         self._models = []
+        self._coming = []
         self._optimizers = {}
         self._schedulers = []
         self._dataloaders = []
@@ -126,7 +146,17 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
             fsdp=self.state.fsdp_plugin,
             parallelism=self.parallelism_config,
             low_precision=None if self.exact else self.precision.dtype,
+            deepspeed=self.state.deepspeed_plugin,
+            precision=self.mixed_precision,
+            exact=self.exact,
+            steps=lambda: self.gradient_accumulation_steps,
+            micro_batch=self._samples_of_this_process,
         )
+
+    @property
+    def world(self) -> World:  # type: ignore[override]
+        """All processes, as the shared state knows them."""
+        return self.state.world
 
     @property
     def distributed_type(self) -> DistributedType:
@@ -152,8 +182,16 @@ class Accelerator(Training, Stepping, Combining, Saving, Checkpointing, Tracking
     def logging_dir(self) -> str | None:
         return self.project_configuration.logging_dir
 
+    def __reduce__(self) -> Any:
+        """Pickled, for a process that is started: there it is that process's own."""
+        return _at_hand, (self.exact, self.mixed_precision)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Accelerator:
         return self
+
+
+def _at_hand(exact: bool, mixed_precision: str) -> Accelerator:
+    return live_accelerator() or Accelerator(split_batches=exact, mixed_precision=mixed_precision)
 
 
 def _by_type(handlers: list[Any]) -> dict[type, Any]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .batches import Tracker
+from .deepspeed_plugin import DeepSpeedPlugin
 from .kwargs import GradientAccumulationPlugin, default_accumulation_steps
 from .passes import Run
 from .state import GradientState
@@ -115,6 +116,18 @@ class Accumulation:
         self.inside = True
         self._position = 0 if ends else self._position + 1
         self.state._set_sync_gradients(ends or at + 1 == self.steps)
+
+
+def asked_steps(steps: int, deepspeed: DeepSpeedPlugin | None) -> int:
+    """Micro-batches per optimizer step, as `Accelerator` or the settings of DeepSpeed say.
+
+    Raises:
+        ValueError: they contradict each other.
+    """
+    own = deepspeed.steps if deepspeed is not None else None
+    if own is not None and steps not in (1, own):
+        raise ValueError(f"gradient_accumulation_steps is {steps}, and {own} in the DeepSpeed configuration: give one of them")
+    return steps if own is None else own
 
 
 def plugin_for(plugin: GradientAccumulationPlugin | None, steps: int) -> GradientAccumulationPlugin:

@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from .data.face import LoaderFace
 from .data.per_process import PerProcessLoader, prepare_per_process
 from .data.samplers import BatchSamplerShard, SeedableRandomSampler, SkipBatchSampler
 from .data.skip import SkipDataLoader, skip_first_batches
 from .data.sources import Dispatched, Own, Share
+from .data.stateful import as_stateful, blank
 from .data.streams import IterableDatasetShard
 from .kwargs import DataLoaderConfiguration
 from .world import World
@@ -19,6 +21,7 @@ __all__ = [
     "BatchSamplerShard",
     "DataLoaderDispatcher",
     "DataLoaderShard",
+    "DataLoaderStateMixin",
     "IterableDatasetShard",
     "SeedableRandomSampler",
     "SkipBatchSampler",
@@ -28,11 +31,28 @@ __all__ = [
 ]
 
 
-class DataLoaderShard(PerProcessLoader):
-    """A loader over data that is this process's already; `kwargs` are `DataLoader`'s."""
+DataLoaderStateMixin = LoaderFace
+"""The class of all loaders that know where they are."""
 
-    def __init__(self, dataset: Any, device: torch.device | None = None, skip_batches: int = 0, **kwargs: Any):
-        loader: DataLoader[Any] = DataLoader(dataset, **kwargs)
+
+class DataLoaderShard(PerProcessLoader):
+    """A loader over data that is this process's already; `kwargs` are `DataLoader`'s.
+
+    With `use_stateful_dataloader` it has torchdata's `state_dict` and `load_state_dict`.
+    """
+
+    def __new__(cls, *args: Any, use_stateful_dataloader: bool = False, **kwargs: Any) -> Any:
+        return blank(cls) if use_stateful_dataloader else super().__new__(cls)
+
+    def __init__(
+        self,
+        dataset: Any,
+        device: torch.device | None = None,
+        skip_batches: int = 0,
+        use_stateful_dataloader: bool = False,
+        **kwargs: Any,
+    ):
+        loader = _made(dataset, use_stateful_dataloader, kwargs)
         world = World.from_environment()
         super().__init__(loader, Own(world, loader, Share(world.rank, world.size)), device, skip=skip_batches)
 
@@ -40,9 +60,22 @@ class DataLoaderShard(PerProcessLoader):
 class DataLoaderDispatcher(PerProcessLoader):
     """A loader that the main process reads for all; `kwargs` are `DataLoader`'s."""
 
-    def __init__(self, dataset: Any, skip_batches: int = 0, slice_fn: Any = None, **kwargs: Any):
-        loader: DataLoader[Any] = DataLoader(dataset, **kwargs)
-        super().__init__(loader, Dispatched(World.from_environment(), loader, slice_fn), skip=skip_batches)
+    def __new__(cls, *args: Any, use_stateful_dataloader: bool = False, **kwargs: Any) -> Any:
+        return blank(cls) if use_stateful_dataloader else super().__new__(cls)
+
+    def __init__(
+        self, dataset: Any, skip_batches: int = 0, slice_fn: Any = None, use_stateful_dataloader: bool = False, **kwargs: Any
+    ):
+        loader = _made(dataset, use_stateful_dataloader, kwargs)
+        world = World.from_environment()
+        alone = world.size == 1 and slice_fn is None
+        source = Own(world, loader, Share(0, 1)) if alone else Dispatched(world, loader, slice_fn)
+        super().__init__(loader, source, skip=skip_batches)
+
+
+def _made(dataset: Any, stateful: bool, settings: dict[str, Any]) -> DataLoader[Any]:
+    loader: DataLoader[Any] = DataLoader(dataset, **settings)
+    return as_stateful(loader) if stateful else loader
 
 
 def prepare_data_loader(

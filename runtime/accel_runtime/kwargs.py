@@ -70,7 +70,8 @@ class DataLoaderConfiguration:
         use_seedable_sampler: shuffle by (`data_seed` or the current seed) + epoch, whatever else drew random numbers.
         data_seed: the seed for `use_seedable_sampler`.
         non_blocking: move batches to the device asynchronously; needs pinned memory.
-        use_stateful_dataloader: keep the position inside the epoch in the loader's state.
+        use_stateful_dataloader: give loaders `state_dict` and `load_state_dict`, with the place inside the epoch; needs torchdata.
+            `save_state` keeps that place in any case.
         collate: "local" collates each process's slice; "global" collates whole batches and cuts the result, for a
             `collate_fn` that looks at the whole batch; "rows" does so too, and where the result has not one row for each
             sample (several pairs of each sentence) its rows are what counts (exact mode only).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ class Run:
     def __init__(self, tracker: Tracker, length: int | None, source: Any = None) -> None:
         self.tracker = tracker
         self.length = length
-        self.source = source
+        self._source = (lambda: source) if source is None or isinstance(source, str) else weakref.ref(source)
         self.by_sample = True
         self.count = 0
         self.at_end = False
@@ -112,6 +113,11 @@ class Run:
         self.fetched_at = -1
         self.prefetches = False
         self._used = False
+
+    @property
+    def source(self) -> Any:
+        """The loader, while it lives, or what else it is a pass over."""
+        return self._source()
 
     @property
     def end_of_loader(self) -> bool:

@@ -9,15 +9,19 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
-from . import batchnorm, collectives, scheduler
+from . import batchnorm, collectives, marks, scheduler
 from .accumulation import Accumulation
 from .batches import Tracker
+from .compiling import compile_model
+from .data.face import LoaderFace
 from .data.order import seed_sampler
 from .data.prepared import PreparedLoader
+from .data.stateful import as_stateful, remembering
 from .kwargs import DataLoaderConfiguration, DistributedDataParallelKwargs
 from .optimizer import OptimizerHooks, install, move_state
 from .precision import Precision
 from .process import ProcessControl
+from .state import AcceleratorState
 from .strategies import Strategy
 from .world import World
 
@@ -31,11 +35,14 @@ class Preparing(ProcessControl):
     exact: bool
     kwargs_handlers: dict[type, Any]
     precision: Precision
+    state: AcceleratorState
     strategy: Strategy
     sync_batchnorm: bool
     tracker: Tracker
     data_world: World
     """The processes among which batches are shared out: all, unless several compute one model together."""
+    _coming: list[Any]
+    """Loaders in the call of `prepare` in progress."""
     _dataloaders: list[Any]
     _models: list[nn.Module]
     _optimizers: dict[int, tuple[Optimizer, OptimizerHooks | None]]
@@ -49,6 +56,7 @@ class Preparing(ProcessControl):
         placements = device_placement or [self.device_placement] * len(objects)
         if len(placements) != len(objects):
             raise ValueError(f"device_placement has {len(placements)} entries for {len(objects)} objects: give one for each")
+        self._coming = [item for item in objects if isinstance(item, DataLoader)]
         for kind in (nn.Module, Optimizer):
             for item, place in zip(objects, placements, strict=True):
                 if isinstance(item, kind):
@@ -57,7 +65,14 @@ class Preparing(ProcessControl):
             item if isinstance(item, (nn.Module, Optimizer)) else self._prepare_one(item, place)
             for item, place in zip(objects, placements, strict=True)
         )
+        self._coming = []
         return results[0] if len(results) == 1 else results
+
+    def _samples_of_this_process(self) -> int:
+        """Of a batch of the loaders that are prepared, or about to be: the largest number; 1 where it is unknown."""
+        sizes = [loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1 for loader in [*self._coming, *self._dataloaders]]
+        largest = max((size for size in sizes if isinstance(size, int)), default=1)
+        return -(-largest // self.data_world.size) if self.exact else largest
 
     def prepare_model(self, model: nn.Module, device_placement: bool | None = None, evaluation_mode: bool = False) -> nn.Module:
         """Move `model` to the device and make it train on all processes, in place."""
@@ -73,7 +88,9 @@ class Preparing(ProcessControl):
                 batchnorm.leave_alone()
         if not self.exact:
             self.precision.wrap_forward(model)
+        compile_model(model, self.state.dynamo_plugin)
         self._models.append(model)
+        marks.mark(model)
         return model
 
     def prepare_optimizer(self, optimizer: Optimizer, device_placement: bool | None = None) -> Optimizer:
@@ -83,13 +100,16 @@ class Preparing(ProcessControl):
             move_state(optimizer)
             optimizer.register_step_post_hook(self.accumulation.note_step)
             self._optimizers[id(optimizer)] = (optimizer, install(self, optimizer) if self._steps_differ else None)
+            marks.mark(optimizer)
         return optimizer
 
     def prepare_scheduler(self, scheduler_: Any) -> Any:
         """Let windows and processes decide when `scheduler_` ticks, in place."""
         if not any(known is scheduler_ for known in self._schedulers):
             scheduler.look_wrapped(scheduler_)
-            if self._steps_differ:
+            marks.mark(scheduler_)
+            # OneCycleLR and kin end with an error in plain PyTorch and silently in Accelerate.
+            if self._steps_differ or (not self.exact and hasattr(scheduler_, "total_steps")):
                 scheduler.install(self, scheduler_)
             self._schedulers.append(scheduler_)
         return scheduler_
@@ -100,6 +120,8 @@ class Preparing(ProcessControl):
             return data_loader
         place = self.device_placement if device_placement is None else device_placement
         config = self.dataloader_config
+        if config.use_stateful_dataloader and isinstance(data_loader, DataLoader):
+            data_loader = as_stateful(data_loader)
         if self.exact or self.data_world.size == 1:
             if config.use_seedable_sampler and isinstance(data_loader, DataLoader):
                 seed_sampler(self.data_world, data_loader, config.data_seed)
@@ -119,6 +141,8 @@ class Preparing(ProcessControl):
             prepared = prepare_per_process(
                 self.data_world, data_loader, config, place, slice_fn_for_dispatch, self.tracker, self._share_buffers
             )
+        if config.use_stateful_dataloader and isinstance(prepared, LoaderFace):
+            prepared = remembering(prepared)
         self._dataloaders.append(prepared)
         return prepared
 

@@ -52,7 +52,7 @@ class Training(Preparing):
             if factor == 0.0:
                 self._backward_at_zero(loss, kwargs)
             else:
-                loss.backward(**kwargs)
+                self.strategy.backward(loss, **kwargs)
         finally:
             self.backward_scale = None
         self.accumulation.note_backward()
@@ -76,7 +76,7 @@ class Training(Preparing):
         self.tracker.at_zero = True
         try:
             with self.strategy.without_nan():
-                loss.backward(**kwargs)
+                self.strategy.backward(loss, **kwargs)
         finally:
             self.tracker.at_zero = False
 

@@ -185,6 +185,6 @@ def test_sizes_from_the_environment(monkeypatch):
     monkeypatch.setenv("PARALLELISM_CONFIG_TP_SIZE", "2")
     assert ParallelismConfig(dp_shard_size=3).total_size == 6
     with pytest.raises(ValueError, match="cp_size is 2: context parallelism is not offered"):
-        ParallelismConfig(cp_size=2)
+        ParallelismConfig(cp_size=2).check(2)
     with pytest.raises(ValueError, match="tp_size is 0: it must be an integer from 1 up"):
         ParallelismConfig(tp_size=0)

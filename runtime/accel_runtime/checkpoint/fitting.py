@@ -42,7 +42,7 @@ def check(accelerator: Checkpointing, models: list[Any], checkpoint: Checkpoint,
             _check_model(accelerator, model, i, checkpoint)
     for i, optimizer in enumerate(accelerator.prepared_optimizers):
         if "plain" in state["optimizers"][i]:
-            _check_optimizer(optimizer, i, checkpoint)
+            _check_optimizer(accelerator, optimizer, i, checkpoint)
     check_loaders(accelerator._dataloaders, checkpoint.owned("loaders"), folder)
 
 
@@ -59,10 +59,11 @@ def _check_model(accelerator: Checkpointing, model: Any, index: int, checkpoint:
         raise CheckpointError(f"{checkpoint.folder} is of another model: {_listed(differing)}")
 
 
-def _check_optimizer(optimizer: torch.optim.Optimizer, index: int, checkpoint: Checkpoint) -> None:
+def _check_optimizer(accelerator: Checkpointing, optimizer: torch.optim.Optimizer, index: int, checkpoint: Checkpoint) -> None:
     saved = checkpoint.read(checkpoint.state["optimizers"][index], name_of("optimizer", index), lambda stored: stored)
     sizes = [
-        [len(group["params"]) for group in groups] for groups in (saved.get("param_groups", []), optimizer.param_groups)
+        [len(group["params"]) for group in saved.get("param_groups", [])],
+        [len(group) for group in accelerator.strategy.groups(optimizer)],
     ]
     if sizes[0] != sizes[1]:
         raise CheckpointError(

@@ -15,6 +15,31 @@ class LoaderFace(DataLoader[Any]):
 
     own_attributes: frozenset[str] = frozenset({"original"})
     original: DataLoader[Any]
+    _is_accelerate_prepared = True
+
+    @property
+    def base_dataloader(self) -> DataLoader[Any]:
+        """The loader behind this one."""
+        return self.original
+
+    @property
+    def reads_original(self) -> bool:
+        """Whether a pass reads `original` as it is."""
+        return True
+
+    def begin_fetch(self, holds: bool) -> None:
+        """A batch is fetched; loaders that remember their place note it."""
+
+    def ends_early(self) -> bool:
+        """Whether the pass that begins may be the rest of another."""
+        return False
+
+    @property
+    def gradient_state(self) -> Any:
+        """The state in which the loaders in use are known."""
+        from ..state import GradientState
+
+        return GradientState()
 
     def __getattr__(self, name: str) -> Any:
         if name in self.own_attributes or name.startswith("__"):
@@ -28,11 +53,11 @@ class LoaderFace(DataLoader[Any]):
             setattr(self.original, name, value)
 
 
-def rebuild(loader: DataLoader[Any], dataset: Any, **changes: Any) -> DataLoader[Any]:
-    """A plain loader over `dataset` with the workers, the collation and the pinning of `loader`."""
+def rebuild(loader: DataLoader[Any], dataset: Any, kind: type[DataLoader[Any]] = DataLoader, **changes: Any) -> DataLoader[Any]:
+    """A plain loader (or one of class `kind`) over `dataset` with the workers, the collation and the pinning of `loader`."""
     settings = {name: getattr(loader, name) for name in _KEPT}
     if loader.num_workers > 0:
         settings |= {name: getattr(loader, name) for name in _KEPT_WITH_WORKERS}
     if getattr(loader, "pin_memory_device", ""):
         settings["pin_memory_device"] = loader.pin_memory_device
-    return DataLoader(dataset, **{**settings, **changes})
+    return kind(dataset, **{**settings, **changes})

@@ -76,7 +76,7 @@ class PerProcessLoader(LoaderFace):
 
     own_attributes = frozenset(
         {"original", "source", "device", "non_blocking", "tracker", "on_start", "skip", "iteration", "_told"}
-        | {"end_of_dataloader", "remainder", "batches_left", "again", "root", "last_run", "_began"}
+        | {"end_of_dataloader", "remainder", "batches_left", "again", "_root", "last_run", "_began"}
     )
 
     def __init__(
@@ -102,7 +102,7 @@ class PerProcessLoader(LoaderFace):
         self.batches_left: int | None = None
         self._told: int | None = None
         self.again: Position | None = None
-        self.root = self
+        self._root: Any = None
         self.last_run: Any = None
         self._began: tuple[Any, bool, int] | None = None
 
@@ -114,7 +114,7 @@ class PerProcessLoader(LoaderFace):
         later = PerProcessLoader(
             self.original, self.source, self.device, self.non_blocking, self.tracker, self.on_start, self.skip + batches
         )
-        later.iteration, later._told, later.root = self.iteration, self._told, self.root
+        later.iteration, later._told, later._root = self.iteration, self._told, self.root
         if self.again is not None:
             later.again, self.again = replace(self.again, batches=0), None
         return later
@@ -159,6 +159,15 @@ class PerProcessLoader(LoaderFace):
     def __len__(self) -> int:
         return max(self.source.length() - self.skip, 0)
 
+    @property
+    def root(self) -> Any:
+        """The loader that `prepare` returned, of which this one may be a later beginning."""
+        return self if self._root is None else self._root
+
+    @property
+    def reads_original(self) -> bool:
+        return self.source.reads_original
+
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next pass, here and in the samplers and data sets that know epochs."""
         self.iteration = epoch
@@ -192,7 +201,7 @@ class Pass:
     def __init__(self, loader: PerProcessLoader, delivered: int = 0):
         self.loader = loader
         self.items = loader.source.open(loader.skip + delivered)
-        self.left = loader.source.known_length(loader.skip + delivered)
+        self.left = None if loader.ends_early() else loader.source.known_length(loader.skip + delivered)
         self.state = GradientState()
         self.state._add_dataloader(loader)
         self.run = loader.tracker.start(self.left, loader) if loader.tracker is not None else None
@@ -200,7 +209,7 @@ class Pass:
         if self.run is not None and delivered:
             self.run.count, self.run.length = delivered, None if self.left is None else self.left + delivered
         loader.end_of_dataloader, loader.remainder, loader.batches_left = False, -1, self.left
-        self.held = next(self.items, None) if self.left is None else None
+        self.held = self._fetch() if self.left is None else None
         self.open = True
 
     def __iter__(self) -> Pass:
@@ -223,14 +232,19 @@ class Pass:
 
     def _next_item(self) -> tuple[int, Any] | None:
         if self.left is None:
-            item, self.held = self.held, next(self.items, None) if self.held is not None else None
+            item = self.held
+            self.held = self._fetch(holds=True) if item is not None else None
             self.loader.end_of_dataloader = self.held is None
             return item
-        item = next(self.items, None)
+        item = self._fetch()
         self.left -= 1
         self.loader.end_of_dataloader = self.left <= 0
         self.loader.batches_left = max(self.left, 0)
         return item
+
+    def _fetch(self, holds: bool = False) -> tuple[int, Any] | None:
+        self.loader.begin_fetch(holds)
+        return next(self.items, None)
 
     def close(self) -> None:
         """The pass is over, or was abandoned."""

@@ -28,7 +28,7 @@ class PreparedLoader(LoaderFace):
         look_ahead: whether a loader of unknown length fetches one batch ahead to recognise its last.
     """
 
-    own_attributes = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "dispatch", "look_ahead", "last_run", "_cutter"} | {"again", "root", "_began"})
+    own_attributes = frozenset({"original", "world", "tracker", "place", "non_blocking", "collate", "skip", "dispatch", "look_ahead", "last_run", "_cutter"} | {"again", "_root", "_began"})
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PreparedLoader(LoaderFace):
         self.look_ahead = look_ahead
         self.last_run: Run | None = None
         self.again: Position | None = None
-        self.root = self
+        self._root: Any = None
         self._began: tuple[Any, bool] | None = None
         self._cutter = cutter(original, world, collate, skip, dispatch) if world.together.size > 1 or skip else None
 
@@ -74,7 +74,7 @@ class PreparedLoader(LoaderFace):
             dispatch=self.dispatch,
             look_ahead=self.look_ahead,
         )
-        later.root = self.root
+        later._root = self.root
         if self.again is not None:
             later.again, self.again = replace(self.again, batches=0), None
         return later
@@ -84,13 +84,15 @@ class PreparedLoader(LoaderFace):
         if again is not None:
             return self._go_on(again)
         self._began = (take(self.original), self.keeps_workers)
-        run = self.tracker.start(self._known_length(), self)
+        rest = self.ends_early()
+        run = self.tracker.start(None if rest else self._known_length(), self)
         run.by_sample = self._has_rows_of_samples()
         self.last_run = run
         if self._cutter is None:
-            return Batches(self, run, _look_ahead(iter(self.original), run) if self._must_look_ahead() else iter(self.original))
+            items = iter(self.original)
+            return Batches(self, run, self._look_ahead(items, run) if rest or self._must_look_ahead() else items)
         pairs = self._cutter.open()
-        return SharedBatches(self, run, _look_ahead(pairs, run) if self._must_look_ahead() else pairs)
+        return SharedBatches(self, run, self._look_ahead(pairs, run) if self._must_look_ahead() else pairs)
 
     def _go_on(self, again: Position) -> Batches:
         """The rest of a pass that was interrupted, with the streams as they were then."""
@@ -106,7 +108,7 @@ class PreparedLoader(LoaderFace):
         if again.now is not None:
             put(self.original, again.now)
         if self._must_look_ahead():
-            pairs = _look_ahead(pairs, run)
+            pairs = self._look_ahead(pairs, run)
         return SharedBatches(self, run, pairs) if self.world.size > 1 else Batches(self, run, (batch for _, batch in pairs))
 
     def position(self) -> Position | None:
@@ -170,6 +172,15 @@ class PreparedLoader(LoaderFace):
     def total_dataset_length(self) -> int:
         return len(self.original.dataset)
 
+    @property
+    def root(self) -> Any:
+        """The loader that `prepare` returned, of which this one may be a later beginning."""
+        return self if self._root is None else self._root
+
+    @property
+    def reads_original(self) -> bool:
+        return self._cutter is None
+
     def _known_length(self) -> int | None:
         if isinstance(self.original.dataset, IterableDataset):
             return None
@@ -181,6 +192,23 @@ class PreparedLoader(LoaderFace):
     def _has_rows_of_samples(self) -> bool:
         """Whether all that is delivered has a row for each sample: what the default collation makes of tensors and lists."""
         return self.original.collate_fn is default_collate and not isinstance(self._cutter, BatchCutter)
+
+    def _look_ahead(self, items: Iterator[Any], run: Run) -> Iterator[Any]:
+        """Yield from `items`, one item late, so that the pass knows when it delivers the last one."""
+        try:
+            held = next(items)
+        except StopIteration:
+            return
+        while True:
+            self.begin_fetch(holds=True)
+            try:
+                item = next(items)
+            except StopIteration:
+                break
+            yield held
+            held = item
+        run.at_end = True
+        yield held
 
     def _must_look_ahead(self) -> bool:
         return self.last_run.length is None and self.look_ahead()
@@ -244,16 +272,3 @@ class SharedBatches(Batches):
             batch = self._on_device(batch)
         self.run.deliver(share, batch)
         return batch
-
-
-def _look_ahead(items: Iterator[Any], run: Run) -> Iterator[Any]:
-    """Yield from `items`, one item late, so that the pass knows when it delivers the last one."""
-    try:
-        held = next(items)
-    except StopIteration:
-        return
-    for item in items:
-        yield held
-        held = item
-    run.at_end = True
-    yield held

@@ -10,6 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from .face import LoaderFace, rebuild
 from .samplers import SkipBatchSampler
+from .stateful import as_stateful, blank
 
 
 def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
@@ -35,12 +36,19 @@ def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
 
 
 class SkipDataLoader(LoaderFace):
-    """A loader that reads and drops its first `skip_batches` batches; `kwargs` are `DataLoader`'s."""
+    """A loader that reads and drops its first `skip_batches` batches; `kwargs` are `DataLoader`'s.
+
+    With `use_stateful_dataloader` it has torchdata's `state_dict` and `load_state_dict`.
+    """
 
     own_attributes = frozenset({"original", "skip_batches"})
 
-    def __init__(self, dataset: Any, skip_batches: int = 0, **kwargs: Any):
-        self.original = DataLoader(dataset, **kwargs)
+    def __new__(cls, *args: Any, use_stateful_dataloader: bool = False, **kwargs: Any) -> Any:
+        return blank(cls) if use_stateful_dataloader else super().__new__(cls)
+
+    def __init__(self, dataset: Any, skip_batches: int = 0, use_stateful_dataloader: bool = False, **kwargs: Any):
+        loader: DataLoader[Any] = DataLoader(dataset, **kwargs)
+        self.original = as_stateful(loader) if use_stateful_dataloader else loader
         self.skip_batches = skip_batches
 
     @classmethod

@@ -34,7 +34,13 @@ class Share(NamedTuple):
 
 
 class Source:
-    """Base: the loader's own batches, which are this process's already."""
+    """Base: the loader's own batches, which are this process's already.
+
+    Attributes:
+        reads_original: whether a pass reads the user's loader as it is.
+    """
+
+    reads_original = False
 
     def __init__(self, world: World, original: DataLoader[Any], share: Share):
         self.world = world
@@ -94,6 +100,8 @@ class Source:
 
 class Own(Source):
     """A loader that is shared out already: a `DistributedSampler`, or a data set sharded by source."""
+
+    reads_original = True
 
 
 class Sharded(Source):

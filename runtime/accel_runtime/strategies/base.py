@@ -20,9 +20,11 @@ class Strategy:
 
     Attributes:
         name: what Accelerate calls it, one of `DistributedType`; "" for plain data parallelism.
+        scales_losses: whether it has a gradient scaler of its own for "fp16".
     """
 
     name = ""
+    scales_losses = False
 
     def __init__(self, world: World, settings: Settings) -> None:
         self.world = world
@@ -47,12 +49,23 @@ class Strategy:
         """Make the parameters of `optimizer` train on all processes, in place."""
         return optimizer
 
+    def backward(self, loss: torch.Tensor, **kwargs: Any) -> None:
+        """`loss.backward(**kwargs)`."""
+        loss.backward(**kwargs)
+
     def no_sync(self) -> AbstractContextManager[None]:
         """Inside, backwards leave gradients local; the next one outside averages what has accumulated."""
         return contextlib.nullcontext()
 
     def sync(self) -> AbstractContextManager[None]:
         """Inside, backwards average gradients, also within `no_sync`."""
+        return contextlib.nullcontext()
+
+    def join(self) -> AbstractContextManager[Any] | None:
+        """Inside, processes may run unequal numbers of backwards; None where this strategy cannot have that.
+
+        At the end every process has the weights of the one that went furthest, whose rank the context's value then holds.
+        """
         return contextlib.nullcontext()
 
     def without_nan(self) -> AbstractContextManager[None]:
@@ -69,6 +82,10 @@ class Strategy:
     def clip_grad_value(self, parameters: Iterable[torch.Tensor], clip_value: float) -> None:
         """Clamp every gradient to `[-clip_value, clip_value]`."""
         nn.utils.clip_grad_value_(parameters, clip_value)
+
+    def groups(self, optimizer: torch.optim.Optimizer) -> list[list[torch.Tensor]]:
+        """The script's parameters that each group of `optimizer` trains."""
+        return [group["params"] for group in optimizer.param_groups]
 
     def state_dict(self, target: Any) -> dict[str, Any]:
         """The whole state of a model or an optimizer in torch's plain format, on every process."""

@@ -17,6 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..world import World, leave
 from .base import Strategy
+from .joining import Turns
 from .reducer import COMPRESSIONS, GradientReducer, Reduction
 from .settings import Settings
 
@@ -42,7 +43,7 @@ class DataParallel(Strategy):
 
     @classmethod
     def suits(cls, world: World, settings: Settings) -> bool:
-        return world.size > 1
+        return world.size > 1 and not settings.zero
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
         new = self.reduction.unknown(self._replicated(model.parameters()))
@@ -89,6 +90,17 @@ class DataParallel(Strategy):
         finally:
             self.reduction.enabled = before
 
+    def join(self) -> AbstractContextManager[Turns] | None:
+        return self._joined()
+
+    @contextlib.contextmanager
+    def _joined(self) -> Iterator[Turns]:
+        turns = Turns(self.reduction, self.world)
+        with turns:
+            yield turns
+        if turns.furthest is not None:
+            _broadcast(self.reduction.parameters(), turns.furthest)
+
     @contextlib.contextmanager
     def without_nan(self) -> Iterator[None]:
         self.reduction.set_aside()
@@ -125,8 +137,8 @@ def _sparse_parameters(model: nn.Module) -> set[torch.Tensor]:
 
 
 @torch.no_grad()
-def _broadcast(tensors: list[torch.Tensor]) -> None:
-    """Overwrite the tensors by the main process's."""
+def _broadcast(tensors: list[torch.Tensor], rank: int = 0) -> None:
+    """Overwrite the tensors by those of process `rank`."""
     strided = [t.detach() for t in tensors if t.layout is torch.strided and t.numel()]
     if strided:
-        dist._broadcast_coalesced(dist.group.WORLD, strided, _BROADCAST_BYTES, 0)
+        dist._broadcast_coalesced(dist.group.WORLD, strided, _BROADCAST_BYTES, rank)

@@ -183,6 +183,9 @@ class FullySharded(DataParallel):
         for model in self.models:
             model.set_sync(enabled)
 
+    def join(self) -> None:
+        return None
+
     @contextlib.contextmanager
     def without_nan(self) -> Iterator[None]:
         handles = [p.register_hook(_zero_for_nan) for model in self.models for p in model.gathered() if p.requires_grad]

@@ -146,6 +146,15 @@ class GradientReducer:
             _average_sparse(parameter, self.reduction.size)
         self.reset()
 
+    def shadow(self) -> None:
+        """Take part in a reduction of the others with nothing of this process's own; its gradients stay as they are."""
+        kept = [(p, p.grad) for p in [*self.sparse, *(p for bucket in self.buckets for p in bucket.parameters)]]
+        for parameter, _ in kept:
+            parameter.grad = None
+        self.finish()
+        for parameter, gradient in kept:
+            parameter.grad = gradient
+
     def reset(self) -> None:
         self.active = False
         self._next = 0
@@ -188,9 +197,9 @@ class GradientReducer:
     def _launch_full(self) -> None:
         """Send what is full and next in order. With several models the order may differ between processes: all wait for the end.
 
-        So they do where the backward makes a graph of its own.
+        So they do where the backward makes a graph of its own, and where some processes may have no batch left.
         """
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or self.reduction.turns is not None:
             return
         while self._next < len(self.buckets) and self.buckets[self._next].full:
             if self.buckets[self._next].work is None:
@@ -209,6 +218,8 @@ class Reduction:
         self.enabled = True
         self.reducers: list[GradientReducer] = []
         self.aside: dict[int, torch.Tensor | None] | None = None
+        self.turns: Any = None
+        """What decides who takes part in a reduction, where processes may have unequal numbers of batches."""
         self.backward: Callable[[], _Backward | None] = _no_backward
         self._known: dict[int, torch.Tensor] = {}
 
@@ -220,6 +231,10 @@ class Reduction:
         self.reducers.append(reducer)
         for parameter in [*reducer.sparse, *(p for bucket in reducer.buckets for p in bucket.parameters)]:
             self._known[id(parameter)] = parameter
+
+    def parameters(self) -> list[torch.Tensor]:
+        """All parameters whose gradients are averaged here."""
+        return list(self._known.values())
 
     def begin(self) -> None:
         """Called by the first hook that fires in a backward; clears what a failed one has left behind."""
@@ -286,6 +301,9 @@ class _Backward:
             self._finish()
 
     def _finish(self) -> None:
+        if self.reduction.turns is not None:
+            self.reduction.turns.reduce()
+            return
         for reducer in self.reduction.reducers:
             if reducer.active:
                 reducer.finish()

@@ -8,6 +8,13 @@ from typing import Any
 _NAMES = {
     "accel_runtime.kwargs": "AutocastKwargs DataLoaderConfiguration DistributedDataParallelKwargs GradScalerKwargs GradientAccumulationPlugin "
     "InitProcessGroupKwargs KwargsHandler ProfileKwargs ProjectConfiguration",
+    "accel_runtime.compiling": "TorchDynamoPlugin compile_regions",
+    "accel_runtime.deepspeed_plugin": "DeepSpeedPlugin",
+    "accel_runtime.megatron_plugin": "MegatronLMPlugin",
+    "accel_runtime.parallelism_config": "DeepSpeedSequenceParallelConfig ParallelismConfig TorchContextParallelConfig TorchTensorParallelConfig",
+    "accel_runtime.plugins": "FullyShardedDataParallelPlugin",
+    "accel_runtime.utils.offload": "OffloadedWeightsLoader extract_submodules_state_dict load_offloaded_weight "
+    "offload_state_dict offload_weight",
     "accel_runtime.memory": "clear_device_cache find_executable_batch_size release_memory should_reduce_batch_size",
     "accel_runtime.nested": "find_batch_size send_to_device",
     "accel_runtime.state": "DistributedType",
@@ -24,7 +31,18 @@ _NAMES = {
     "accel_runtime.utils.versions": "compare_versions is_torch_version",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_SUBMODULES = ("dataclasses", "environment", "imports", "memory", "operations", "other", "random", "versions")
+_SUBMODULES = (
+    "constants",
+    "dataclasses",
+    "environment",
+    "imports",
+    "memory",
+    "offload",
+    "operations",
+    "other",
+    "random",
+    "versions",
+)
 
 MODEL_NAME = "pytorch_model"
 OPTIMIZER_NAME = "optimizer"

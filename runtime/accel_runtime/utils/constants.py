@@ -1,0 +1,17 @@
+"""Constants of `accelerate.utils.constants` that scripts and libraries read: from which versions on something is there."""
+
+from __future__ import annotations
+
+from ..plugins import SHARDING_STRATEGIES, STATE_DICT_TYPES, WRAP_POLICIES
+
+FSDP_SHARDING_STRATEGY = list(SHARDING_STRATEGIES)
+FSDP_AUTO_WRAP_POLICY = list(WRAP_POLICIES)
+FSDP_STATE_DICT_TYPE = list(STATE_DICT_TYPES)
+FSDP_BACKWARD_PREFETCH = ["BACKWARD_PRE", "BACKWARD_POST"]
+FSDP_MODEL_NAME = "pytorch_model_fsdp"
+MODEL_NAME = "pytorch_model"
+SAFE_MODEL_NAME = "model"
+BETA_TP_AVAILABLE_PYTORCH_VERSION = "2.6.0"
+BETA_TP_AVAILABLE_TRANSFORMERS_VERSION = "4.47.0"
+BETA_CP_AVAILABLE_PYTORCH_VERSION = "2.6.0"
+BETA_SP_AVAILABLE_DEEPSPEED_VERSION = "0.18.2"
