@@ -14,13 +14,13 @@ import os
 import random
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
 import warnings
 from pathlib import Path
 
+from forked import start
 from timing import ROOT, table
 
 sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "codemod")]
@@ -81,34 +81,6 @@ def note(path: Path, line: str) -> None:
         file.write(line)
 
 
-def start(folder: Path, processes: int) -> list[int]:
-    """Fork the processes of a training."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    children = []
-    for rank in range(processes):
-        child = os.fork()
-        if child == 0:
-            os.environ.update(
-                RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes), LOCAL_WORLD_SIZE=str(processes)
-            )
-            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1")
-            os.dup2(os.open(folder / f"stderr_{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-            status = 1
-            try:
-                train(folder)
-                status = 0
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(status)
-        children.append(child)
-    return children
-
-
 def end(children: list[int], folder: Path, after: float, gap: float) -> list[int]:
     """Kill them `after` seconds from when they train, the second one `gap` later, unless they have ended; their exit statuses, negative if killed."""
     noted, deadlines = lines(folder), [NEVER] * len(children)
@@ -138,7 +110,7 @@ def main() -> None:
     chance = random.Random(options.seed)
     whole = Path(tempfile.mkdtemp(prefix="kills-"))
     began = time.monotonic()
-    assert end(start(whole, options.processes), whole, NEVER, 0) == [0] * options.processes, (
+    assert end(start(lambda: train(whole), whole, options.processes), whole, NEVER, 0) == [0] * options.processes, (
         "the uninterrupted training failed"
     )
     duration = time.monotonic() - began
@@ -147,7 +119,12 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     while kills < options.kills or (folder / "starts").exists():
         after = chance.uniform(0, duration / 4) if kills < options.kills else NEVER
-        statuses = end(start(folder, options.processes), folder, after, chance.uniform(0, 0.02))
+        statuses = end(
+            start(lambda folder=folder: train(folder), folder, options.processes),
+            folder,
+            after,
+            chance.uniform(0, 0.02),
+        )
         killed = any(status == -signal.SIGKILL for status in statuses)
         kills += killed
         failed += any(status > 0 for status in statuses) and not killed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -152,14 +153,19 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can."""
+    """Wait until the names in a folder are on the disk, where the system can.
+
+    Raises:
+        OSError: the disk fails.
+    """
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
         return
     try:
         os.fsync(handle)
-    except OSError:
-        pass
+    except OSError as error:
+        if error.errno in (errno.EIO, errno.ENOSPC):
+            raise
     finally:
         os.close(handle)

@@ -44,7 +44,11 @@ class Staging:
         self.target = target
         self.path = target.parent / f".{target.name}{_WORK}{secrets.token_hex(6)}"
         self.path.mkdir()
-        self._lock: IO[Any] | None = open(self.path / _LOCK, "w")  # noqa: SIM115
+        try:
+            self._lock: IO[Any] | None = open(self.path / _LOCK, "w")  # noqa: SIM115
+        except OSError:
+            self.path.rmdir()
+            raise
         _try_lock(self._lock)
 
     def move_to(self, target: Path, fresh: bool) -> bool:
@@ -61,7 +65,8 @@ class Staging:
                 return False
             self._replace(target)
         self._unlock(target)
-        sync_folder(target.parent)
+        with contextlib.suppress(OSError):  # it is there, and whole; what came before is there after a crash
+            sync_folder(target.parent)
         return True
 
     def discard(self) -> None:

@@ -234,6 +234,44 @@ def test_replacing_a_checkpoint_keeps_what_the_script_put_there(tmp_path: Path) 
     assert_identical(weights(trained.model), newest)
 
 
+def test_a_disk_that_fails_at_any_fsync_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = Trained(tmp_path)
+    good, fsync, told = trained.saved(), os.fsync, []
+
+    def failing(at: int) -> Any:
+        left = iter(range(at + 1))
+
+        def call(file: Any) -> None:
+            if next(left, None) == at:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            fsync(file)
+
+        return call
+
+    for at in range(8):
+        after = trained.step()
+        monkeypatch.setattr(os, "fsync", failing(at))
+        try:
+            trained.accelerator.save_state()
+            good = after
+        except CheckpointError:
+            told.append(at)
+        monkeypatch.setattr(os, "fsync", fsync)
+        trained.accelerator.load_state()
+        assert_identical(weights(trained.model), good)
+    assert len(told) >= 6
+    assert all(name.startswith("checkpoint_") for name in os.listdir(trained.folder))
+
+
+def test_a_lock_that_cannot_be_made_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = Trained(tmp_path)
+    trained.saved()
+    monkeypatch.setattr(staging, "_LOCK", "none/.lock")
+    with pytest.raises(CheckpointError, match="No such file or directory"):
+        trained.accelerator.save_state()
+    assert os.listdir(trained.folder) == ["checkpoint_0"]
+
+
 def test_replacing_works_without_an_exchange_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "_exchange", lambda one, other: False)
     test_replacing_a_checkpoint_keeps_what_the_script_put_there(tmp_path)
