@@ -79,6 +79,9 @@ class Accumulation:
 
     def note_backward(self) -> None:
         self.unstepped = self.tracker.trained = True
+        for run in self.tracker.runs:
+            if run.lead is None:
+                run.lead = run.count - run.begun - 1
         if self.inside:
             self.pending += 1
 

@@ -97,14 +97,20 @@ class Delivered:
 
 
 class Run:
-    """One pass over a prepared loader."""
+    """One pass over a prepared loader.
+
+    Attributes:
+        count: batches delivered, those before an interruption included; `begun`: these.
+        lead: batches delivered before the one of the first backward; None before that.
+    """
 
     def __init__(self, tracker: Tracker, length: int | None, source: Any = None) -> None:
         self.tracker = tracker
         self.length = length
         self._source = (lambda: source) if source is None or isinstance(source, str) else weakref.ref(source)
         self.by_sample = True
-        self.count = 0
+        self.count = self.begun = 0
+        self.lead: int | None = None
         self.at_end = False
         self.exhausted = False
         self.totals: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 from torch.utils.data import IterableDataset
@@ -71,10 +72,22 @@ def _position(loader: Any, passes: list[Any]) -> dict[str, Any] | None:
         if getattr(source, "root", None) is loader and source.last_run is run:
             position = source.position()
             if position is not None:
+                _warn_of_lead(run)
                 position.kept_workers = bool(position.kept_workers)
                 return {f.name: getattr(position, f.name) for f in dataclasses.fields(position)}
     again = loader.again
     return None if again is None or again.start is None else dict(vars(again))
+
+
+def _warn_of_lead(run: Any) -> None:
+    """The position is behind the last batch that was delivered: what is delivered and not trained on would be lost."""
+    if run.lead:
+        warnings.warn(
+            f"{run.lead} batches of this pass were fetched before the one of the first backward: if they wait to be trained on, by a "
+            "prefetcher around the loader, a run that goes on from this state misses those that wait now. Save when none waits, or "
+            "leave fetching ahead to the loader (num_workers, prefetch_factor).",
+            stacklevel=2,
+        )
 
 
 def _state(loader: Any, position: dict[str, Any] | None) -> dict[str, Any]:

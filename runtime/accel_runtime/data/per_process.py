@@ -207,7 +207,8 @@ class Pass:
         self.run = loader.tracker.start(self.left, loader) if loader.tracker is not None else None
         loader.last_run = self.run
         if self.run is not None and delivered:
-            self.run.count, self.run.length = delivered, None if self.left is None else self.left + delivered
+            self.run.count = self.run.begun = delivered
+            self.run.length = None if self.left is None else self.left + delivered
         loader.end_of_dataloader, loader.remainder, loader.batches_left = False, -1, self.left
         self.held = self._fetch() if self.left is None else None
         self.open = True

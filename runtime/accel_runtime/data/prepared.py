@@ -100,7 +100,7 @@ class PreparedLoader(LoaderFace):
             put(self.original, again.start)
         self._began = (again.start or take(self.original), again.kept_workers)
         self.last_run = run = self.tracker.start(self._known_length(), self)
-        run.count = again.batches
+        run.count = run.begun = again.batches
         cut = self._cutter or cutter(self.original, self.world, self.collate, self.skip, self.dispatch)
         if getattr(self.original, "persistent_workers", False):
             self._cutter = cut  # these workers serve later passes, too

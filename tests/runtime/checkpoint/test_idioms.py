@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +57,35 @@ def test_resumed(tmp_path: Path, idiom: str, n: int, exact: bool) -> None:
 
     for full, before, after in run_ranks(work, n):
         assert before + after == full
+
+
+def ahead(loader: Any) -> Iterator[Any]:
+    """A prefetcher that is a batch ahead of the training."""
+    batches = iter(loader)
+    waiting = next(batches)
+    for batch in batches:
+        yield waiting
+        waiting = batch
+    yield waiting
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("around", [iter, ahead])
+def test_a_prefetcher_around_the_loader_is_warned_of(tmp_path: Path, n: int, around: Any) -> None:
+    def work() -> list[str]:
+        accelerator = Accelerator(cpu=True, split_batches=True, project_dir=str(tmp_path))
+        model: Any = nn.Linear(6, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data(61), batch_size=5))
+        for step, (x, y) in enumerate(around(loader)):
+            accelerator.backward(nn.functional.mse_loss(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+            if step == 2:
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    accelerator.save_state()
+        return [str(warning.message) for warning in caught]
+
+    for said in run_ranks(work, n):
+        assert (around is ahead) == any("a prefetcher around the loader" in message for message in said)
