@@ -36,6 +36,9 @@ class Mutation:
 
 GUARD = "collective-in-rank-guard"
 FLAT = [
+    ("accelerator-arguments", "gradient_accumulation_steps=2", "gradient_accumulation=2"),
+    ("accelerator-arguments", "gradient_accumulation_steps=2", 'gradient_accumulation_steps=2, deepspeed_plugin={"zero_stage": 2}'),
+    ("accelerator-arguments", "gradient_accumulation_steps=2", "gradient_accumulation_steps=2, split_batches=True"),
     (GUARD, '    accelerator.save_state("state")', '    if accelerator.is_main_process:\n        accelerator.save_state("state")'),
     (GUARD, '    accelerator.save_state("state")', '    if accelerator.process_index == 0 and epoch > 1:\n        accelerator.save_state("state")'),
     (GUARD, "accelerator.wait_for_everyone()\n", "if accelerator.is_local_main_process:\n    accelerator.wait_for_everyone()\n"),
