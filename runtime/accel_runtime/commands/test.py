@@ -20,6 +20,8 @@ from ..trials.cases import Case, cases
 from . import shell
 
 _PROGRAM = "accel test"
+_WIDTH = 120
+"""Characters of the table in a file or pipe, where there is no terminal to fit into."""
 _TOLERANCE = {"no": 1e-4, "bf16": 0.1, "fp16": 0.1}
 """Precision -> the largest relative difference that rounding explains, against full precision on one process."""
 
@@ -201,7 +203,7 @@ def _show(rows: list[Row]) -> None:
             row.wrong or "ok",
             style="red" if row.wrong else None,
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(table)
 
 
 if __name__ == "__main__":
