@@ -67,7 +67,7 @@ def test_a_loader_that_nobody_holds_is_gone():
 def test_an_accelerator_whose_state_was_reset_says_so():
     accelerator = Accelerator(cpu=True)
     AcceleratorState._reset_state()
-    with pytest.raises(AttributeError, match="This happens if `AcceleratorState._reset_state"):
+    with pytest.raises(AttributeError, match=r"This happens if `AcceleratorState\._reset_state"):
         accelerator.prepare(mlp())
 
 

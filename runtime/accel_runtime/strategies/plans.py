@@ -49,9 +49,9 @@ def choose(model: nn.Module, mesh: Any, plan: dict[str, str] | None) -> dict[str
     Raises:
         ValueError: an unknown style, a name that no layer has, nothing to split.
     """
-    own = getattr(model, "_tp_plan", None)
+    own = _own_plan(model)
     chosen = _by_pattern(model, plan or own, strict=bool(plan)) if plan or own else dict(_found(model, mesh))
-    chosen = {name: style for name, style in chosen.items() if not style.startswith("replicate")}
+    chosen = _adapted(model, {name: style for name, style in chosen.items() if not style.startswith("replicate")})
     if not chosen:
         raise ValueError(
             f"tensor parallelism finds no layers of {type(model).__name__} to split: name them, "
@@ -67,6 +67,34 @@ def apply(model: nn.Module, mesh: Any, chosen: dict[str, str]) -> None:
     for name, style in chosen.items():
         _check_divides(name, model.get_submodule(name), style, mesh.size())
     parallelize_module(model, mesh, {name: _style(style) for name, style in chosen.items()})
+
+
+def _own_plan(model: nn.Module) -> dict[str, str] | None:
+    """The model's plan, or that of the model inside it which adapters have wrapped, with names as they are from here."""
+    for prefix, module in model.named_modules():
+        is_own = "_tp_plan" in vars(module) or hasattr(
+            type(module), "_tp_plan"
+        )  # wrappers answer with what is inside them
+        if is_own and (plan := module._tp_plan):
+            return {f"{prefix}.{pattern}" if prefix else pattern: style for pattern, style in plan.items()}
+    return None
+
+
+def _adapted(model: nn.Module, chosen: dict[str, str]) -> dict[str, str]:
+    """A layer with low-rank adapters beside it, as PEFT makes them, is split in all its parts.
+
+    By columns, the second adapter matrix is split like the layer; by rows, the first, which takes a part of the inputs.
+    """
+    split: dict[str, str] = {}
+    for name, style in chosen.items():
+        module = model.get_submodule(name)
+        if not (hasattr(module, "base_layer") and hasattr(module, "lora_A") and hasattr(module, "lora_B")):
+            split[name] = style
+            continue
+        split[f"{name}.base_layer"] = style
+        part = "lora_B" if style.startswith("colwise") else "lora_A"
+        split |= {f"{name}.{part}.{adapter}": style for adapter in getattr(module, part)}
+    return split
 
 
 def _by_pattern(model: nn.Module, plan: dict[str, str], strict: bool) -> dict[str, str]:

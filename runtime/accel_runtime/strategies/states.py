@@ -12,8 +12,17 @@ from .replaced import spread_state
 
 
 def whole_state(target: Any) -> dict[str, Any]:
-    """`target.state_dict()` in torch's plain format on every process; all of them have to ask."""
-    return _whole(target.state_dict())
+    """`target.state_dict()` in torch's plain format on every process; all of them have to ask.
+
+    What several names share is gathered once and stays one tensor, so that libraries which leave out copies find it.
+    """
+    state = target.state_dict()
+    first: dict[int, str] = {}
+    names = target.named_parameters(remove_duplicate=False) if isinstance(target, nn.Module) else ()
+    same = {name: first.setdefault(id(p), name) for name, p in names}
+    copies = {name: of for name, of in same.items() if name != of and name in state and of in state}
+    made = _whole(_with_metadata(state, {name: value for name, value in state.items() if name not in copies}))
+    return _with_metadata(state, {name: made[copies.get(name, name)] for name in state}) if copies else made
 
 
 def accept_whole_states(model: nn.Module) -> None:
