@@ -28,7 +28,8 @@ def test_the_table_is_the_constructors_signature(library: str) -> None:
         pytest.param("accelerate", "logging_dir='logs'", ["warning"], id="of an older version"),
         pytest.param("accelerate", "deepspeed_plugin={'zero_stage': 2}", ["error"], id="settings for a plugin"),
         pytest.param("accelerate", "deepspeed_plugin={'a': plugin(), 'b': plugin()}", [], id="plugins by name"),
-        pytest.param("accel_runtime", "deepspeed_plugin=plugin()", ["error"], id="a strategy that accel_runtime lacks"),
+        pytest.param("accel_runtime", "deepspeed_plugin={'zero_stage': 2}", [], id="settings that accel_runtime takes"),
+        pytest.param("accel_runtime", "torch_tp_plugin=plugin()", ["error"], id="a plugin that accel_runtime lacks"),
         pytest.param("accelerate", "**settings", [], id="not to be seen"),
     ],
 )

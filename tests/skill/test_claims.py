@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from accel_migrate.command.umbrella import main
 from accel_migrate.verify.job import copy_to_scratch
-from codemod.conftest import Files, files
 from skill.running import results, same
 
-__all__ = ["files"]
 START = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -37,12 +34,6 @@ def test_prepare_does_not_wrap_and_saving_needs_no_barrier() -> None:
         "accelerator.save(accelerator.get_state_dict(prepared), 'net.pt')\nresult = [float(prepared is net), prepared.extra]\n"
     )
     assert [same(got, [1, 7]) for got in results(program, 2)] == [True, True]
-
-
-def test_deepspeed_is_refused_by_name(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    files({"train.py": ""})
-    assert main(["launch", "--dry-run", "--use_deepspeed", "--num_processes", "2", "train.py"]) == 2
-    assert "--use_deepspeed: the runtime does not have this strategy" in capsys.readouterr().err
 
 
 def test_accelerate_ignores_the_argument_split_batches() -> None:

@@ -18,10 +18,11 @@ SEVERITY = Severity.ERROR
 _BOTH = {
     "device_placement", "split_batches", "mixed_precision", "gradient_accumulation_steps", "cpu", "dataloader_config", "fsdp_plugin", "rng_types", "log_with",
     "project_dir", "project_config", "gradient_accumulation_plugin", "step_scheduler_with_optimizer", "kwargs_handlers", "parallelism_config",
+    "deepspeed_plugin", "megatron_lm_plugin", "dynamo_backend", "dynamo_plugin",
 }  # fmt: skip
 KNOWN = {
     "accel_runtime": _BOTH | {"sync_batchnorm"},
-    "accelerate": _BOTH | {"deepspeed_plugin", "torch_tp_plugin", "megatron_lm_plugin", "dynamo_backend", "dynamo_plugin", "deepspeed_plugins"},
+    "accelerate": _BOTH | {"torch_tp_plugin", "deepspeed_plugins"},
 }
 """The arguments of each library's Accelerator; of Hugging Face Accelerate's those of version 1.15."""
 _GONE = {
@@ -52,7 +53,7 @@ def _alarm(program: Program, keyword: ast.keyword) -> Alarm | None:
         close = difflib.get_close_matches(name, KNOWN[program.library], n=1)
         advice = f"{close[0]}=..." if close else "leave it out, or set it where the library has it (a plugin, a configuration, the launch)"
         return Alarm(value, f"`{name}` is no argument of Accelerator: a TypeError before anything starts", advice)
-    if name.endswith("_plugin") and _is_settings(value):
+    if name.endswith("_plugin") and _is_settings(value) and (program.library, name) != ("accel_runtime", "deepspeed_plugin"):
         return Alarm(value, f"`{name}={quote(value)}` is a dict of settings where an object is taken: an error, or settings that nobody reads", _plugin(name))
     if name == "split_batches" and program.library == "accelerate" and not (isinstance(value, ast.Constant) and not value.value):
         message = "Accelerate passes over `split_batches` here: each process takes whole batches, and prepared schedulers tick once for each process"
