@@ -24,6 +24,7 @@ _HOME = {
     "GradientAccumulationPlugin": "kwargs",
     "GradientState": "state",
     "InitProcessGroupKwargs": "kwargs",
+    "LocalSGD": "local_sgd",
     "MegatronLMPlugin": "megatron_plugin",
     "ParallelismConfig": "parallelism_config",
     "PartialState": "state",

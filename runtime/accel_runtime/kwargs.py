@@ -101,7 +101,9 @@ class DistributedDataParallelKwargs(KwargsHandler):
     Attributes:
         broadcast_buffers: in per-process mode, give every process the main process's buffers.
         bucket_cap_mb: megabytes of gradients that are reduced together.
-        comm_hook: how gradients are compressed on the way: "no", "fp16" or "bf16".
+        comm_hook: how gradients are compressed on the way: "no", "fp16", "bf16", "power_sgd" (low-rank factors) or "batched_power_sgd".
+        comm_wrapper: the type in which PowerSGD's factors travel: "no", "fp16" or "bf16".
+        comm_state_option: options of PowerSGD, by the names of torch's `PowerSGDState`.
     """
 
     dim: int = 0

@@ -9,15 +9,18 @@ import gc
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ..kwargs import DistributedDataParallelKwargs
 from ..world import World, leave
 from .base import Strategy
 from .joining import Turns
+from .power_sgd import KINDS, PowerSGD
 from .reducer import COMPRESSIONS, GradientReducer, Reduction
 from .settings import Settings
 
@@ -33,9 +36,7 @@ class DataParallel(Strategy):
     def __init__(self, world: World, settings: Settings) -> None:
         super().__init__(world, settings)
         gradients = settings.gradients
-        if gradients.comm_hook not in COMPRESSIONS:
-            raise ValueError(f"comm_hook is {gradients.comm_hook!r}: it must be one of {', '.join(map(repr, COMPRESSIONS))}")
-        self.reduction = Reduction(world.size, gradients.bucket_cap_mb * 2**20, COMPRESSIONS[gradients.comm_hook])
+        self.reduction = Reduction(world.size, gradients.bucket_cap_mb * 2**20, *_compression(gradients))
         _reductions.add(self.reduction)
         self._separate = False
         if world.backend == "gloo":
@@ -111,6 +112,21 @@ class DataParallel(Strategy):
 
     def release(self) -> None:
         self.reduction.release()
+
+
+def _compression(gradients: DistributedDataParallelKwargs) -> tuple[torch.dtype | None, PowerSGD | None]:
+    """The type in which gradients travel, and how they are factored."""
+    hook, wrapper = _name(gradients.comm_hook), _name(gradients.comm_wrapper)
+    for field, value, allowed in (("comm_hook", hook, (*COMPRESSIONS, *KINDS)), ("comm_wrapper", wrapper, tuple(COMPRESSIONS))):
+        if value not in allowed:
+            raise ValueError(f"{field} is {value!r}: it must be one of {', '.join(map(repr, allowed))}")
+    if hook in KINDS:
+        return None, PowerSGD(gradients.comm_state_option, hook == "batched_power_sgd", COMPRESSIONS[wrapper])
+    return COMPRESSIONS[wrapper] if COMPRESSIONS[hook] is None else COMPRESSIONS[hook], None
+
+
+def _name(chosen: Any) -> str:
+    return str(getattr(chosen, "value", chosen))
 
 
 @functools.cache

@@ -18,6 +18,8 @@ import torch
 import torch.distributed as dist
 from torch.autograd import Variable
 
+from .power_sgd import PowerSGD
+
 _FIRST_BUCKET_BYTES = 2**20
 
 COMPRESSIONS = {"no": None, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -34,6 +36,8 @@ class Bucket:
         self.plain = True
         self.late = False
         self.work: Any = None
+        self.memory: dict[str, Any] = {}
+        """What a lossy reduction remembers of earlier steps."""
         self._flat: torch.Tensor | None = None
         self._wire: torch.Tensor | None = None
         self._roll_call: torch.Tensor | None = None
@@ -53,6 +57,10 @@ class Bucket:
         else:
             self._fill_partly(flat, gradients)
         flat.div_(self.reduction.size)
+        if self.reduction.power is not None:
+            self.reduction.power.reduce(self, flat)
+            self.work = _done
+            return
         self._wire = torch.view_as_real(flat) if flat.is_complex() else flat
         if self.reduction.compression is not None:
             self._wire = self._wire.to(self.reduction.compression)
@@ -65,7 +73,7 @@ class Bucket:
             self.work.wait()
             self.launch()
         self.work.wait()
-        if self.reduction.compression is not None:
+        if self.reduction.compression is not None and self.reduction.power is None:
             (torch.view_as_real(self._flat) if self._flat.is_complex() else self._flat).copy_(self._wire)
         gradients = [p.grad for p in self.parameters]
         if self.plain and len(self.ready) == len(gradients):
@@ -108,6 +116,16 @@ class Bucket:
                 gradient.copy_(view)
             elif count > 0:
                 parameter.grad = view.clone()
+
+
+class _Done:
+    """Communication that is over."""
+
+    def wait(self) -> None:
+        """Nothing is left to wait for."""
+
+
+_done = _Done()
 
 
 class GradientReducer:
@@ -199,7 +217,7 @@ class GradientReducer:
 
         So they do where the backward makes a graph of its own, and where some processes may have no batch left.
         """
-        if torch.is_grad_enabled() or self.reduction.turns is not None:
+        if torch.is_grad_enabled() or self.reduction.turns is not None or self.reduction.power is not None:
             return
         while self._next < len(self.buckets) and self.buckets[self._next].full:
             if self.buckets[self._next].work is None:
@@ -210,8 +228,9 @@ class GradientReducer:
 class Reduction:
     """All reducers of a process, and the backward in progress."""
 
-    def __init__(self, size: int, bucket_bytes: int, compression: torch.dtype | None = None) -> None:
+    def __init__(self, size: int, bucket_bytes: int, compression: torch.dtype | None = None, power: PowerSGD | None = None) -> None:
         self.size = size
+        self.power = power
         self.bucket_bytes = bucket_bytes
         self.compression = compression
         self.group = dist.group.WORLD

@@ -66,6 +66,8 @@ class DDPCommunicationHookType(_Choice):
     NO = "no"
     FP16 = "fp16"
     BF16 = "bf16"
+    POWER_SGD = "power_sgd"
+    BATCHED_POWER_SGD = "batched_power_sgd"
 
 
 class LoggerType(_Choice):
