@@ -1,8 +1,8 @@
 """What saving and loading a checkpoint cost: time and peak memory against torch.save, torch.distributed.checkpoint and accelerate.
 
-    python benchmarks/checkpoint.py [--megabytes 200] [--rounds 3]
+    python benchmarks/checkpoint.py [--megabytes 200] [--rounds 3] [--folder /dev/shm]
 
-Each cell is a process of its own, which loads the model that was saved in its turn. The contestants take turns; ratios are taken
+Each cell is a process of its own (forked, everything imported), which loads the model that was saved in its turn. The contestants take turns; ratios are taken
 within a round. The model is in float32 with plain SGD, so that its weights are all there is to save. "async" is the time for
 which `save_state(async_save=True)` holds up the training, the first time and once its buffers are there.
 """
@@ -10,93 +10,125 @@ which `save_state(async_save=True)` holds up the training, the first time and on
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
+import importlib.util
+import multiprocessing
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from timing import environment, table
+from timing import ROOT, table
 
-CODE = """
-import json, resource, sys, time, importlib
-import torch
-contestant, work, folder, layers = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-torch.set_num_threads(1)
-model = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048, bias=False) for _ in range(layers)))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "codemod")]
 
-def accelerator(name):
+import torch  # noqa: E402
+import torch._dynamo  # noqa: E402  (the first optimizer imports it: once here instead of in every child)
+import torch.distributed.checkpoint as dcp  # noqa: E402
+
+CONTESTANTS = ["torch.save", "accel_runtime", "accelerate", "torch.distributed.checkpoint", "async", "async again"]
+IMPORTED = ("save", "load", "background", "foreign")
+
+
+def contestants() -> list[str]:
+    """Those that are installed."""
+    return [name for name in CONTESTANTS if name != "accelerate" or importlib.util.find_spec("accelerate") is not None]
+
+
+def prepared(name: str, model: Any, optimizer: Any) -> Any:
     made = importlib.import_module(name).Accelerator(cpu=True)
     made.prepare(model, optimizer)
     return made
 
-if contestant in ("accel_runtime", "async", "async again"):
-    made = accelerator("accel_runtime")
-    import accel_runtime.checkpoint.save, accel_runtime.checkpoint.load, accel_runtime.checkpoint.background
-    save = lambda: made.save_state(folder, async_save=contestant != "accel_runtime")
-    load = lambda: made.load_state(folder)
-elif contestant == "accelerate":
-    made = accelerator("accelerate")
-    save, load = lambda: made.save_state(folder), lambda: made.load_state(folder)
-elif contestant == "torch.save":
-    save = lambda: torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, folder + ".pt")
-    def load():
-        state = torch.load(folder + ".pt"); model.load_state_dict(state["model"]); optimizer.load_state_dict(state["optimizer"])
-else:
-    import torch.distributed.checkpoint as dcp
-    save = lambda: dcp.save({"model": model.state_dict()}, checkpoint_id=folder)
-    load = lambda: dcp.load({"model": model.state_dict()}, checkpoint_id=folder)
-if contestant == "async again":
-    save(); made.wait_for_checkpoint()
-peak = lambda: int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1]) / 1000
-rss = int(next(l for l in open("/proc/self/status") if l.startswith("VmRSS")).split()[1]) / 1000
-open("/proc/self/clear_refs", "w").write("5")
-before = time.perf_counter()
-(save if work == "save" else load)()
-seconds = time.perf_counter() - before
-if "async" in contestant:
-    made.wait_for_checkpoint()
-print(json.dumps([seconds, max(peak() - rss, 0)]))
-"""
-CONTESTANTS = ["torch.save", "accel_runtime", "accelerate", "torch.distributed.checkpoint", "async", "async again"]
+
+def calls(
+    contestant: str, folder: str, model: Any, optimizer: Any
+) -> tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any]]:
+    """What saves, what loads, and what waits for the end of saving."""
+    if contestant == "torch.save":
+        both = {"model": model, "optimizer": optimizer}
+
+        def load() -> None:
+            state = torch.load(f"{folder}.pt")
+            for name, target in both.items():
+                target.load_state_dict(state[name])
+
+        return lambda: torch.save({n: t.state_dict() for n, t in both.items()}, f"{folder}.pt"), load, lambda: None
+    if contestant == "torch.distributed.checkpoint":
+        state = {"model": model.state_dict()}
+        return (
+            lambda: dcp.save(state, checkpoint_id=folder),
+            lambda: dcp.load(state, checkpoint_id=folder),
+            lambda: None,
+        )
+    made = prepared("accelerate" if contestant == "accelerate" else "accel_runtime", model, optimizer)
+    if contestant == "accelerate":
+        return lambda: made.save_state(folder), lambda: made.load_state(folder), lambda: None
+    save = lambda: made.save_state(folder, async_save="async" in contestant)  # noqa: E731
+    if contestant == "async again":
+        save()
+        made.wait_for_checkpoint()
+    return save, lambda: made.load_state(folder), made.wait_for_checkpoint
 
 
-def measure(contestant: str, work: str, folder: str, layers: int) -> tuple[float, float] | None:
-    """Seconds and peak megabytes; None where the contestant is not installed."""
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CODE, contestant, work, folder, str(layers)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
-    if "No module named" in run.stderr:
-        return None
-    if run.returncode:
-        raise RuntimeError(run.stderr)
-    return tuple(json.loads(run.stdout.splitlines()[-1]))
+def megabytes(field: str) -> float:
+    return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) / 1000
+
+
+def child(answer: Connection, contestant: str, work: str, folder: str, layers: int) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048, bias=False) for _ in range(layers)))
+    save, load, wait = calls(contestant, folder, model, torch.optim.SGD(model.parameters(), lr=0.1))
+    before = megabytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    began = time.perf_counter()
+    (save if work == "save" else load)()
+    seconds = time.perf_counter() - began
+    wait()
+    answer.send((seconds, max(megabytes("VmHWM") - before, 0)))
+
+
+def measure(contestant: str, work: str, folder: str, layers: int) -> tuple[float, float]:
+    """Seconds and peak megabytes."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=child, args=(sender, contestant, work, folder, layers))
+    process.start()
+    sender.close()
+    found = receiver.recv()
+    process.join()
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="more where the machine is shared")
+    parser.add_argument(
+        "--folder", help="where to write; /dev/shm leaves the disk, which others may use too, out of it"
+    )
     options = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in ("accel_runtime", *(n for n in contestants() if n == "accelerate")):
+        importlib.import_module(name).Accelerator  # noqa: B018
+    for name in IMPORTED:
+        importlib.import_module(f"accel_runtime.checkpoint.{name}")
     layers = max(options.megabytes * 10**6 // (4 * 2048 * 2048), 1)
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    base = tempfile.mkdtemp(prefix="checkpoint-")
+    base = tempfile.mkdtemp(prefix="checkpoint-", dir=options.folder)
     for _ in range(options.rounds):
-        for contestant in CONTESTANTS:
+        for contestant in contestants():
             for work in ("save", "load") if "async" not in contestant else ("save",):
                 folder = str(Path(base) / contestant.replace(" ", "_"))
                 if work == "save":
                     shutil.rmtree(folder, ignore_errors=True)
-                result = measure(contestant, work, folder, layers)
-                if result is not None:
-                    found.setdefault((contestant, work), []).append(result)
+                found.setdefault((contestant, work), []).append(measure(contestant, work, folder, layers))
     shutil.rmtree(base)
     for line in table(
         ["", "save s", "of torch.save", "peak MB", "load s", "of torch.load", "peak MB"],
