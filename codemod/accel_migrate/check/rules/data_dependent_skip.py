@@ -11,7 +11,7 @@ from accel_migrate.check.rules.rank_dependent_loop_exit import _is_decided_toget
 from accel_migrate.edits import Severity
 from accel_migrate.facts.catalog import FINITENESS
 from accel_migrate.facts.operations import spreads
-from accel_migrate.facts.values import Spread
+from accel_migrate.facts.values import Role, Spread
 from accel_migrate.quoting import quote
 
 ID = "data-dependent-skip"
@@ -19,11 +19,21 @@ TITLE = "A training step is skipped by the process whose batch asks for it"
 SEVERITY = Severity.ERROR
 
 
+_TOGETHER = "ask for all processes together (bad = accelerator.reduce(torch.isnan(loss).float()) > 0) and skip on all of them; or multiply the loss by zero"
+
+
 def check(program: Program) -> Iterator[Alarm]:
     for _, node in program.facts.nodes(ast.If):
         assert isinstance(node, ast.If)
         loop = program.training_loop(node)
-        if loop is None or not any(_skips(program, n, loop) for s in node.body for n in ast.walk(s)):
+        if loop is None:
+            continue
+        inside = [n for s in node.body for n in ast.walk(s)]
+        if any(_steps(program, n) for n in inside) and _asks_rows(program, node.test):
+            message = f"`{quote(node.test)}` is asked of this process's rows: it steps on some processes and not on others, whose weights part from theirs"
+            yield Alarm(node.test, message, _TOGETHER)
+            continue
+        if not any(_skips(program, n, loop) for n in inside):
             continue
         if _asks_rows(program, node.test) and any(
             c.lineno > node.lineno for c in program.calls_of("backward") if program.facts.inside(c, loop)
@@ -31,8 +41,17 @@ def check(program: Program) -> Iterator[Alarm]:
             yield Alarm(
                 node.test,
                 f"`{quote(node.test)}` is asked of this process's rows: it skips the step, and the others wait for its gradients",
-                "ask for all processes together (bad = accelerator.reduce(torch.isnan(loss).float()) > 0) and skip on all of them; or multiply the loss by zero",
+                _TOGETHER,
             )
+
+
+def _steps(program: Program, node: ast.AST) -> bool:
+    """Whether it is an optimizer's step, or a backward pass."""
+    if not isinstance(node, ast.Call):
+        return False
+    if program.accelerator_calls.get(node) == "backward":
+        return True
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "step" and program.facts.has_role(node.func.value, Role.OPTIMIZER)
 
 
 def _skips(program: Program, node: ast.AST, loop: ast.AST) -> bool:
