@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from . import launch_notes
+from . import devices, launch_notes
 
 if TYPE_CHECKING:
     from .kwargs import InitProcessGroupKwargs
@@ -150,8 +150,8 @@ def _make(cpu: bool, init_kwargs: InitProcessGroupKwargs | None) -> World:
 def _device(cpu: bool, local_rank: int, local_size: int) -> torch.device:
     """The device of this process; the accelerator's current device is set to it."""
     named = os.environ.get("ACCELERATE_TORCH_DEVICE")
-    if named:
-        return torch.device(named)
+    if named and not cpu:
+        return devices.named(named)
     accelerator = None if cpu else torch.accelerator.current_accelerator(check_available=True)
     if accelerator is None or (accelerator.type == "mps" and local_size > 1):
         return torch.device("cpu")
