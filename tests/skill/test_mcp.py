@@ -62,6 +62,9 @@ def test_the_whole_loop(files: Files) -> None:
         planned = await call("plan", path="train.py")
         assert planned["summary"] == {"edits": 17, "held_back": 0, "by_hand": 0}
         assert {edit["rule"] for edit in planned["programs"][0]["files"][0]["edits"]} >= {"prepare", "backward"}
+        assert "sharing" not in planned
+        shared = (await call("plan", path="train.py", batch=64, gpus=8, params="7B"))["sharing"]
+        assert shared["recommended"] and {"per_process", "processes", "accumulation"} <= set(shared["splits"][0])
         shown = await call("migrate", path="train.py")
         assert [line.rstrip() for line in shown["programs"][0]["files"][0]["diff"].splitlines()] == diff.splitlines()
         assert (

@@ -22,13 +22,31 @@ async def scan(path: str, folder: str = ".") -> dict[str, Any]:
     return {**_head(found), "programs": programs}
 
 
-async def plan(path: str, folder: str = ".", target: str = "") -> dict[str, Any]:
-    """What the migration of a script would change: every edit with its line and reason, what is left by hand, how to launch it. Writes nothing."""
+async def plan(
+    path: str,
+    folder: str = ".",
+    target: str = "",
+    batch: int = 0,
+    gpus: int = 0,
+    model: str = "",
+    params: str = "",
+    memory: float = 80.0,
+) -> dict[str, Any]:
+    """What the migration of a script would change: every edit with its line and reason, what is left by hand, how to launch it. Writes nothing.
+
+    With `batch` (samples of an optimizer step, of all processes together), `gpus`, and `model` (FILE.py:CLASS, a folder, a Transformers type) or `params`
+    ("7B"), `sharing` says how to share out the batch, what each strategy needs on devices of `memory` GiB, and which to take.
+    """
     found = await accel(["migrate", path, "--format", "json", *_target(target)], folder)
     for program in found["programs"]:
         program.pop("explanation")
         for file in program["files"]:
             file.pop("diff")
+    if batch and gpus and (model or params):
+        what = [model] if model else ["--params", params]
+        found["sharing"] = await accel(
+            ["plan", *what, "--batch", str(batch), "--gpus", str(gpus), "--memory", str(memory), "--json"], folder
+        )
     return found
 
 
