@@ -98,6 +98,12 @@ HINDRANCES = {
         + "    torch.save(state, args.resume)\n    upload(state)\n",
         "is used for more than to save it",
     ),
+    "no dictionary": (
+        LOAD
+        + LOOP
+        + "    torch.save(dict(epoch=epoch, model=model.state_dict(), optimizer=optimizer.state_dict()), args.resume)\n",
+        "is not written down as a dictionary",
+    ),
     "states of several": (
         LOAD + LOOP + SAVE.replace('"epoch": epoch', '"epoch": epoch, "all": [m.state_dict() for m in [model]]'),
         "the states in 'all' are not those of one object",

@@ -14,14 +14,11 @@ from accel_migrate.same_file import same_file
 from accel_migrate.states.files import check_files, check_weights, copies
 from accel_migrate.states.loaded import (
     Loaded,
-    Restored,
-    asks_for_presence,
-    emptied,
     is_of_training,
-    is_wrapped_choice,
     loaded_files,
 )
 from accel_migrate.states.problem import Unconvertible
+from accel_migrate.states.restoring import check_load
 from accel_migrate.states.saved import Entry, Saved, is_saved_by_itself, saved_checkpoints, sites_of
 
 
@@ -78,6 +75,7 @@ def _converted(context: Context) -> States:
     files = list(loaded_files(context))
     saved = saved_checkpoints(context, {read.key for loaded in files for read in loaded.reads})
     if not saved:
+        _refuse_unseen(context, files)
         return States()
     if context.distributed:
         raise Unconvertible(
@@ -89,7 +87,7 @@ def _converted(context: Context) -> States:
     counters = {e.name for s in saved for e in s.entries() if e.object is None}
     for loaded in files:
         if is_of_training(context, loaded, counters):
-            _check_load(context, result, loaded, counters)
+            check_load(context, saved, loaded, counters)
             result.loaded.append(loaded)
         elif any(same_file(context, loaded.path, s.path) for s in saved):
             check_weights(context, loaded)
@@ -99,6 +97,17 @@ def _converted(context: Context) -> States:
     result.copies = list(copies(context, result.saved))
     check_files(context, result.saved, result.copies)
     return result
+
+
+def _refuse_unseen(context: Context, files: list[Loaded]) -> None:
+    """A training goes on from a file, and nothing is seen that writes it."""
+    for loaded in files:
+        if is_of_training(context, loaded, set()):
+            raise Unconvertible(
+                loaded.calls[0],
+                "what is saved is not written down as a dictionary with the states in it",
+                'write it so: torch.save({"epoch": epoch, "model": model.state_dict(), ...}, path)',
+            )
 
 
 # -- saving -------------------------------------------------------------------------------------------
@@ -191,70 +200,3 @@ def _can_load(context: Context, node: ast.expr) -> bool:
     """Whether the object has `load_state_dict` beside `state_dict`."""
     values = [v for v in context.facts.of(node) if isinstance(v, Instance) and context.facts.role(v) is not Role.MODEL]
     return all(find_method(context.facts, v.cls.node, "load_state_dict") for v in values)
-
-
-# -- loading ------------------------------------------------------------------------------------------
-def _check_load(context: Context, result: States, loaded: Loaded, counters: set[str]) -> None:
-    name = loaded.name.id
-    if loaded.others:
-        raise Unconvertible(
-            loaded.others[0],
-            f"`{name}` is used as a whole, or changed, after it is loaded",
-            "read it by its keys alone",
-        )
-    if not context.accelerator.is_reachable(loaded.calls[0]):
-        raise Unconvertible(
-            loaded.calls[0],
-            "the accelerator cannot be had where a checkpoint is loaded",
-            "load it where the training loop is",
-        )
-    gone = emptied(context, loaded)
-    loaded.reads = [read for read in loaded.reads if not any(a in gone for a in context.facts.ancestors(read.name))]
-    for read in loaded.reads:
-        if read.key not in counters:
-            raise Unconvertible(
-                read.name,
-                f"{read.key!r} is read and no checkpoint that is saved holds it as a plain value",
-                "restore it by hand",
-            )
-    written = [e for s in result.saved for e in s.entries() if e.object is not None]
-    for restored in loaded.restored:
-        sites = sites_of(context, restored.object)
-        known = [e for e in written if e.name == restored.key]
-        same = any(
-            sites & sites_of(context, e.object) or _both_scalers(context, restored.object, e.object) for e in known
-        )  # type: ignore[arg-type]
-        if not known or not same:
-            raise Unconvertible(
-                restored.call,
-                f"{restored.key!r} is not saved from the object that it is loaded into",
-                "load it by hand",
-            )
-        if len(restored.call.args) > 1 or restored.call.keywords:
-            raise Unconvertible(
-                restored.call,
-                "only a part of the state is loaded (strict=False)",
-                "pass strict=False to load_state by hand",
-            )
-        _check_conditions(context, loaded, restored)
-
-
-def _both_scalers(context: Context, one: ast.expr, other: ast.expr) -> bool:
-    return context.facts.has_role(one, Role.SCALER) and context.facts.has_role(other, Role.SCALER)
-
-
-def _check_conditions(context: Context, loaded: Loaded, restored: Restored) -> None:
-    """Nothing may decide whether an object is restored but whether it is there."""
-    around = {id(a) for s in loaded.statements for a in context.facts.ancestors(s)}
-    for ancestor in context.facts.ancestors(restored.statement):
-        if isinstance(ancestor, ast.FunctionDef | ast.Module) or id(ancestor) in around:
-            return
-        if isinstance(ancestor, ast.If) and (
-            is_wrapped_choice(context, loaded.restored, ancestor) or asks_for_presence(context, ancestor.test, restored)
-        ):
-            continue
-        raise Unconvertible(
-            restored.call,
-            "a condition decides whether this is loaded, and load_state loads everything",
-            "keep the file format, or drop the condition",
-        )
