@@ -129,7 +129,7 @@ def convert(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(str(ROOT / part) for part in ("codemod", "runtime"))
     env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, str(CONVERT), *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=180
+        [sys.executable, str(CONVERT), *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=600
     )
 
 

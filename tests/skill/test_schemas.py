@@ -81,8 +81,18 @@ def test_skill(files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert fits("skill", capsys.readouterr().out)["steps"]
 
 
+def test_plan_and_estimate(capsys: pytest.CaptureFixture[str]) -> None:
+    for batch in ("64", "70"):
+        main(["plan", "--params", "7B", "--batch", batch, "--gpus", "8", "--lr", "1e-4", "--lr-batch", "32", "--json"])
+        assert fits("plan", capsys.readouterr().out)["recommended"]
+    main(["plan", "--params", "7B", "--batch", "64", "--gpus", "8", "--memory", "1", "--json"])
+    assert fits("plan", capsys.readouterr().out)["recommended"] is None
+    main(["estimate", "--params", "7B", "--json"])
+    assert fits("estimate", capsys.readouterr().out)["bytes"]
+
+
 def test_every_schema_is_tested_and_documented() -> None:
     names = {path.stem for path in SCHEMAS.glob("*.json")}
-    assert names == {"migrate", "check", "verify", "skill", "skill-list"}
+    assert names == {"migrate", "check", "verify", "skill", "skill-list", "plan", "estimate"}
     page = (SCHEMAS.parents[2] / "docs" / "formats.md").read_text()
     assert all(f"schemas/{name}.json" in page for name in names)
