@@ -16,13 +16,14 @@ import importlib
 import importlib.util
 import io
 import itertools
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def combinations(options: argparse.Namespace) -> Iterator[Answers]:
         strategies = [name for name in entry.strategies if name != "deepspeed"]
         for choice in itertools.product(strategies, catalog.PRECISIONS, catalog.TRACKERS):
             names = dict(zip(("strategy", "precision", "tracker"), choice, strict=True))
-            if all(not (asked := getattr(options, key)) or value in asked for key, value in {"task": task, **names}.items()):
+            if all(
+                not (asked := getattr(options, key)) or value in asked for key, value in {"task": task, **names}.items()
+            ):
                 yield checked(Answers("project", task, **names))
 
 
@@ -86,7 +89,11 @@ def _train(folder: Path, processes: int) -> dict[str, float]:
     from accel_runtime.utils import patch_environment
 
     with contextlib.chdir(folder) if sys.version_info >= (3, 11) else _inside(folder):
-        alone = ["--parallelism_config_tp_size", "1"] if "tp_size" in Path("accel.yaml").read_text() and processes == 1 else []
+        alone = (
+            ["--parallelism_config_tp_size", "1"]
+            if "tp_size" in Path("accel.yaml").read_text() and processes == 1
+            else []
+        )
         asked = launch_arguments.parse(["--cpu", "--num_processes", str(processes), *alone, "train.py"])
         with patch_environment(**launch_plan.make(asked).environment):
             return dict(debug_launcher(_child, (str(folder), processes), num_processes=processes))
@@ -115,37 +122,60 @@ def _left_out(answers: Answers, folder: Path) -> str:
     """What the training should have written and has not."""
     runs = folder / "runs" / "2"
     wanted = {"model": "model/model*.safetensors", "checkpoint": "checkpoints/checkpoint_0/manifest.json"}
-    wanted |= {"csv": {"figures": "project/metrics.csv"}, "tensorboard": {"figures": "project/events*"}}.get(answers.tracker, {})
+    wanted |= {"csv": {"figures": "project/metrics.csv"}, "tensorboard": {"figures": "project/events*"}}.get(
+        answers.tracker, {}
+    )
     return ", ".join(f"no {name}" for name, pattern in wanted.items() if not list(runs.glob(pattern)))
 
 
-def checks(task: str, folder: Path) -> Iterator[list[str]]:
-    """A row for each way in which the files of a task can differ: what the tools say of it, "ok" or their first line.
-
-    Its own tests do not depend on the tracker, and run once.
-    """
-    for tracker, checkpoints in itertools.product(("none", "csv"), (True, False)):
+def made_for_checks(tasks: Sequence[str], folder: Path) -> dict[Path, list[str]]:
+    """A project for each way in which the files of a task can differ: its folder -> task, tracker, checkpoints."""
+    made = {}
+    for task, tracker, checkpoints in itertools.product(tasks, ("none", "csv"), (True, False)):
         where = folder / f"{task}-{tracker}-{checkpoints}"
         answers = Answers("project", task, tracker=tracker, checkpoints=checkpoints, places=tuple(catalog.places()))
         write(where, render.project(answers))
-        accel = [sys.executable, "-c", "from accel_migrate.command.umbrella import main; raise SystemExit(main())"]
-        tools = {
-            "accel check": [*accel, "check", "train.py"],
-            "accel config": [*accel, "config", "check"],
-            "ruff": _tool("ruff", "check", "-q", "."),
-            "format": _tool("ruff", "format", "-q", "--check", "."),
-            "pyright": _tool("pyright", "--pythonpath", sys.executable),
-            "shellcheck": _tool("shellcheck", "slurm/train.sbatch", "k8s/run.sh", "monitoring/watch.sh"),
-            "hadolint": _tool("hadolint", "--failure-threshold", "warning", "Dockerfile"),
-            "kubernetes": _tool("kubernetes-validate", "--strict", "k8s/job.yaml", "k8s/storage.yaml"),
-            "own tests": [sys.executable, "-m", "pytest", "-q"] if tracker == "csv" else [],
-        }
-        row = [task, tracker, "yes" if checkpoints else "no", *(_said(command, where) for command in tools.values())]
-        print(*row, sep="  ", file=sys.stderr, flush=True)
-        yield row
+        made[where] = [task, tracker, "yes" if checkpoints else "no"]
+    return made
 
 
-CHECKS = ("accel check", "accel config", "ruff", "format", "pyright", "shellcheck", "hadolint", "kubernetes", "own tests")
+def checks(where: Path, own_tests: bool) -> list[str]:
+    """What the tools say of a project, "ok" or their first line."""
+    accel = [sys.executable, "-c", "from accel_migrate.command.umbrella import main; raise SystemExit(main())"]
+    tools = (
+        [*accel, "check", "train.py"],
+        [*accel, "config", "check"],
+        _tool("ruff", "check", "-q", "."),
+        _tool("ruff", "format", "-q", "--check", "."),
+        _tool("shellcheck", "slurm/train.sbatch", "k8s/run.sh", "monitoring/watch.sh"),
+        _tool("hadolint", "--failure-threshold", "warning", "Dockerfile"),
+        _tool("kubernetes-validate", "--strict", "k8s/job.yaml", "k8s/storage.yaml"),
+        [sys.executable, "-m", "pytest", "-q"] if own_tests else [],
+    )
+    return [_said(command, where) for command in tools]
+
+
+CHECKS = (
+    "accel check",
+    "accel config",
+    "ruff",
+    "format",
+    "shellcheck",
+    "hadolint",
+    "kubernetes",
+    "own tests",
+    "pyright",
+)
+
+
+def _typed(folder: Path) -> Callable[[Path], str]:
+    """What pyright says of each project: one run for all, since most of its time goes into the libraries."""
+    command = _tool("pyright", "--outputjson", "--pythonpath", sys.executable)
+    if not command:
+        return lambda where: "-"
+    report = json.loads(subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True).stdout)
+    found = [(Path(one["file"]), one["message"]) for one in report["generalDiagnostics"] if one["severity"] == "error"]
+    return lambda where: next((f"{file.name}: {text[:80]!r}" for file, text in found if where in file.parents), "ok")
 
 
 def _tool(name: str, *arguments: str) -> list[str]:
@@ -161,7 +191,13 @@ def _said(command: Sequence[str], where: Path) -> str:
 
 
 def _all_checks(options: argparse.Namespace, scratch: Path) -> int:
-    rows = [row for task in options.task or catalog.tasks() for row in checks(task, scratch)]
+    made = made_for_checks(options.task or list(catalog.tasks()), scratch)
+    typed = _typed(scratch)
+    rows = []
+    for where, choices in made.items():
+        own_tests = choices[1] == "csv" and not options.static  # they do not depend on the tracker
+        rows.append([*choices, *checks(where, own_tests), typed(where)])
+        print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
     print("\n".join(table(["task", "tracker", "checkpoints", *CHECKS], rows)))
     return int(any(cell not in ("ok", "-") for row in rows for cell in row[3:]))
 
@@ -181,7 +217,10 @@ def _all_trainings(options: argparse.Namespace, scratch: Path) -> int:
         print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
     headings = ["task", "strategy", "precision", "tracker", "on one process", "two differ by", "seconds", ""]
     print("\n".join(table(headings, rows)))
-    print(f"\n{len(rows)} combinations, {failed} failed" + (f"; not here: {', '.join(sorted(left_out))}" if left_out else ""))
+    print(
+        f"\n{len(rows)} combinations, {failed} failed"
+        + (f"; not here: {', '.join(sorted(left_out))}" if left_out else "")
+    )
     return int(failed > 0)
 
 
@@ -200,7 +239,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     for name in ("task", "strategy", "precision", "tracker"):
         parser.add_argument(f"--{name}", nargs="*", help="only these")
-    parser.add_argument("--checks", action="store_true", help="run the tools and the projects' own tests, train nothing")
+    parser.add_argument(
+        "--checks", action="store_true", help="run the tools and the projects' own tests, train nothing"
+    )
+    parser.add_argument("--static", action="store_true", help="with --checks: without the projects' own tests")
     options = parser.parse_args()
     sys.path[:0] = [str(ROOT / "codemod"), str(ROOT / "runtime")]
     os.environ.setdefault("WANDB_MODE", "offline")
