@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
-from accel_migrate.edits import DeleteStatement, Edit, Finding, RemoveArgument, RemoveParameter
+from accel_migrate.edits import DeleteStatement, Edit, Finding, RemoveArgument, RemoveParameter, ReplaceStatement
 from accel_migrate.facts.values import Literal, Made, Role, Values
 from accel_migrate.processes.paragraphs import delete
 from accel_migrate.rules.backward import out_of_reach
@@ -106,9 +106,19 @@ class Scalers:
         if name in OPTIONAL and self.may_be_off:
             return self.context.replace(self.rule, call, self.context.say(OPTIONAL[name], call), self.why)
         if name == "load_state_dict" and self.may_be_off and isinstance(statement, ast.Expr) and call.args:
-            scaler = self.context.say(SCALER, call)
-            return self.context.replace(self.rule, call, f"{scaler} and {scaler}.load_state_dict({{x}})", self.why, x=call.args[0])
+            return self._restored(call, statement)
         return None
+
+    def _restored(self, call: ast.Call, statement: ast.Expr) -> Edit | None:
+        """`scaler.load_state_dict(state)`, where there may be none; a script that asks for it itself goes on asking."""
+        tests = [a.test for a in self.facts.ancestors(call) if isinstance(a, ast.If)]
+        if any(is_scaler(self.context, self.facts.of(n)) for test in tests for n in ast.walk(test) if isinstance(n, ast.expr)):
+            return None
+        scaler = self.context.say(SCALER, call)
+        template = f"if {scaler}:\n    {scaler}.load_state_dict({{x}})"
+        return ReplaceStatement(
+            source=self.context.source(call), rule=self.rule, why=self.why, node=statement, template=template, parts={"x": call.args[0]}
+        )
 
     # -- the variables that held it ----------------------------------------------------------------
     def _dropped_parameters(self) -> list[tuple[ast.FunctionDef, ast.arg]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accel_migrate.facts import catalog
+from accel_migrate.facts import catalog, trackers
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.values import Role
+from accel_migrate.writers import keeps_settings
 
 FILE_CALLS = {
     "os.mkdir", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir", "os.removedirs", "os.symlink",
@@ -16,22 +17,27 @@ FILE_CALLS = {
     "json.dump", "pickle.dump", "torch.onnx.export", "imageio.imwrite", "cv2.imwrite", "sys.stdout.write", "sys.stderr.write",
 }  # fmt: skip
 FILE_METHODS = {"savefig", "to_csv", "to_json", "write_text", "write_bytes", "unlink", "export_chrome_trace"}
-TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.")
 
 
 def writing_statements(facts: Facts) -> list[ast.stmt]:
     """Statements to be guarded, outermost only, in order; none that trains or evaluates inside."""
     found: list[ast.stmt] = []
-    for _, node in facts.nodes(ast.Expr, ast.With):
+    for _, node in facts.nodes(ast.Expr, ast.With, ast.Assign):
         if is_guarded(facts, node) or facts.is_dead(node):
             continue
         if isinstance(node, ast.Expr) and any(_writes(facts, call) for call in _run_by(node.value)):
             found.append(_with_test(facts, node))
-        elif isinstance(node, ast.With) and opens_files(facts, node) and not runs_models(facts, node):
+        elif _notes_down(facts, node) or (isinstance(node, ast.With) and opens_files(facts, node) and not runs_models(facts, node)):
             found.append(node)
     files = {source: i for i, source in enumerate(facts.sources)}
     unique = sorted(dict.fromkeys(found), key=lambda s: (files[facts.source(s)], s.lineno, s.col_offset))
     return [s for s in unique if not any(s is not other and facts.inside(s, other) for other in unique)]
+
+
+def _notes_down(facts: Facts, node: ast.stmt) -> bool:
+    """`run["parameters"] = settings`: an entry of a record that a writer keeps."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    return isinstance(target, ast.Subscript | ast.Attribute) and facts.has_role(target.value, Role.WRITER)
 
 
 def _run_by(value: ast.expr) -> Iterator[ast.Call]:
@@ -105,7 +111,9 @@ def _writes(facts: Facts, call: ast.Call) -> bool:
     base, method = facts.methods.get(call, (frozenset(), ""))
     if name in {"os.makedirs"} or method == "mkdir" or (isinstance(call.func, ast.Attribute) and call.func.attr == "mkdir"):
         return not any(k.arg == "exist_ok" and isinstance(k.value, ast.Constant) and k.value.value is True for k in call.keywords)
-    if name in FILE_CALLS or name.startswith(TRACKERS) or name.removesuffix(".write") in catalog.PROGRESS_BARS - {name}:
+    if any(name == start or name.startswith(f"{settings}.") for start, settings in trackers.SETTINGS.items() if keeps_settings(facts, start)):
+        return False
+    if name in FILE_CALLS or name.startswith(trackers.PACKAGES) or name.removesuffix(".write") in catalog.PROGRESS_BARS - {name}:
         return True
     if method == "write" and any(facts.role(v) is Role.PROGRESS for v in base):
         return True
@@ -142,11 +150,6 @@ def runs_of(facts: Facts, statements: list[ast.stmt]) -> Iterator[list[ast.stmt]
             run.append(follower)
         seen.update(id(s) for s in run)
         yield run
-
-
-def writers(facts: Facts) -> Iterator[ast.Call]:
-    """Calls that make a writer, outside of a guard."""
-    return (call for call, name in facts.external.items() if name in catalog.WRITERS and not is_guarded(facts, call))
 
 
 def speaking_functions(facts: Facts, statements: list[ast.stmt]) -> dict[ast.FunctionDef, list[ast.stmt]]:

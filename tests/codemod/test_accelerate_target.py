@@ -218,6 +218,35 @@ def test_a_loader_whose_sampler_shares_out_stays_out_of_prepare(files: Files) ->
     assert "accelerator.unwrap_model(model).state_dict()" in after
 
 
+def test_what_a_wrapper_made_in_one_statement_held_is_unwrapped(files: Files) -> None:
+    """`net = DDP(Net())` leaves no other name for the model inside."""
+    script = """\
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from torch.utils.data import DataLoader, DistributedSampler
+
+
+    class Net(torch.nn.Linear):
+        pass
+
+
+    dist.init_process_group("gloo")
+    data = torch.randn(8, 4)
+    loader = DataLoader(data, batch_size=2, sampler=DistributedSampler(data))
+    net = DDP(Net(4, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for i, x in enumerate(loader):
+        with net.no_sync():
+            net(x).mean().backward()
+        optimizer.step()
+    torch.save(net.module.state_dict(), "a.pt")
+    """
+    folder = files({"train.py": dedent(script)})
+    after = text(migrate(load_project(folder / "train.py"), Options(target="accelerate")))
+    assert 'torch.save(accelerator.unwrap_model(net).state_dict(), "a.pt")' in after
+
+
 def test_state_before_the_accelerator_is_named(files: Files) -> None:
     script = """\
     import argparse

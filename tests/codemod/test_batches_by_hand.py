@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from accel_migrate.access import Unreachable
 from codemod.memory import after, migrated
 from codemod.test_by_hand import START
 
@@ -319,3 +320,15 @@ for step in range(4):
 """
     result = migrated(START + _with_steps(batches))
     assert "accelerator.print(sample[0], sum(sample))" in after(result) and not result.findings
+
+
+def test_a_batch_that_cannot_be_cut_where_it_is_made_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said like everything else that is out of reach, and nothing is written."""
+
+    def unreachable(*_: object) -> str:
+        raise Unreachable("models and losses are not given it")
+
+    monkeypatch.setattr("accel_migrate.access.Access.__call__", unreachable)
+    result = migrated(START + "for step in range(9):\n    x, y = get_batch()\n" + textwrap.indent(STEP, "    "))
+    assert result.status == "refused"
+    assert {finding.rule for finding in result.findings} == {"out-of-reach"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codemod.marked import script
 from codemod.memory import after, migrated
 
 TRAIN = """\
@@ -86,3 +87,8 @@ def train():
 def test_what_reads_the_accelerator_is_called_after_it_is_made() -> None:
     text = after(migrated(FOLDERS))
     assert text.index("accelerator = Accelerator(") < text.index("\n    prepare_folders()")
+
+
+def test_a_plain_condition_around_what_is_written_asks_for_the_main_process_too() -> None:
+    code = 'best = False\nfor x, y in loader:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimizer.step()\nif best:\n    shutil.copyfile("a.pt", "b.pt")\n'
+    assert "\nif best and accelerator.is_main_process:\n    shutil.copyfile(" in after(migrated("import shutil\n" + script(code)))

@@ -9,7 +9,9 @@ import pytest
 from accel_migrate.migrate import migrate
 from accel_migrate.project import load_project
 from accel_migrate.result import Options, Result
+from codemod import memory
 from codemod.conftest import Files
+from codemod.marked import script
 
 PROGRAM = """\
 import argparse
@@ -87,3 +89,28 @@ def test_what_is_not_known_is_reported_with_what_was_chosen(files: Files, setup:
     assert f"mixed_precision={chosen}, " in text
     [finding] = [f for f in result.findings if f.rule == "native-amp"]
     assert f"mixed_precision={chosen} was chosen" in finding.message
+
+
+RESUMED = """\
+amp = len(sys.argv) > 1
+scaler = torch.amp.GradScaler("cuda", enabled=amp)
+{load}
+for x, y in loader:
+    with torch.autocast("cuda", enabled=amp):
+        loss = F.cross_entropy(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "becomes"),
+    [
+        ("scaler.load_state_dict(state)", "if accelerator.scaler:\n    accelerator.scaler.load_state_dict(state)"),
+        ("if scaler:\n    scaler.load_state_dict(state)", "if accelerator.scaler:\n    accelerator.scaler.load_state_dict(state)"),
+    ],
+)
+def test_the_state_of_a_scaler_that_may_be_off_is_loaded_under_a_condition(load: str, becomes: str) -> None:
+    text = memory.after(memory.migrated("import sys\n" + script(RESUMED.format(load=load))))
+    assert f"\n{becomes}\n" in text

@@ -22,6 +22,10 @@ ONCE = "global_loss = accelerator.global_mean(loss).item()\n"
         ),
         ("print(loss.item(), loss.item())", ONCE + "accelerator.print(global_loss, global_loss)"),
         (
+            "print(f'{loss:.3f}')\ntotal += loss.item()",
+            ONCE + "accelerator.print(f'{global_loss:.3f}')\ntotal += global_loss",
+        ),
+        (
             "if loss.item() > 9:\n    print(loss.item())",
             ONCE + "if global_loss > 9:\n    accelerator.print(global_loss)",
         ),

@@ -35,7 +35,30 @@ class Accumulators:
         if not locals_of(old) and locals_of(new) and not per_batch and not feeds:
             self.convert(node.value, new, frame, "state" if isinstance(node.target, ast.Attribute) else "collect")
             return frozenset(v for v in old if not isinstance(v, Literal))
+        if not locals_of(old) and not locals_of(new) and not per_batch and not feeds and self.for_each_row(node):
+            self.convert(node.target, frozenset({Local(Spread.ROW)}), frame, "collect")  # `hits += 1` for some rows of this process
+            return frozenset(v for v in old if not isinstance(v, Literal))
         return ops.combine(node.op, old, new, node.value) | frozenset(v for v in old | new if isinstance(v, Made | Box))
+
+    def for_each_row(self, node: ast.AST) -> bool:
+        """Whether `node` runs once for each row of a batch, in a loop of its function inside that over the loader."""
+        loop = self.machine.loader_loops[-1].node if self.machine.loader_loops else None
+        for around in self.facts.ancestors(node):
+            if around is loop or isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
+                return False
+            if loop is not None and self.runs_for_rows(around):
+                return True
+        return False
+
+    def runs_for_rows(self, loop: ast.AST) -> bool:
+        """Whether `loop` runs once for each row of a batch: `for row in x`, `for a, b in zip(x, y)`, `for i in range(len(x))`."""
+        return isinstance(loop, ast.For) and self._are_rows(loop.iter)
+
+    def _are_rows(self, iterated: ast.expr) -> bool:
+        values = self.facts.of(iterated)
+        if isinstance(iterated, ast.Call) and (name := self.facts.external.get(iterated)) in {"zip", "enumerate", "range"}:
+            return any(ops.spreads(self.facts.of(a)) == {Spread.COUNT} if name == "range" else self._are_rows(a) for a in iterated.args)
+        return ops.spreads(values) == {Spread.SHARD} and not any(v.batch or v.output or v.axis != 0 for v in locals_of(values))
 
     def _is_per_batch(self, name: str, frame: Frame) -> bool:
         """Whether the variable `name` starts anew with every batch, or belongs to a function called for the batch."""

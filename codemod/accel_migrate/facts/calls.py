@@ -10,6 +10,7 @@ from accel_migrate.facts import catalog, shown
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method, is_record, named_fields, record_fields
 from accel_migrate.facts.facts import Backward, Forward
+from accel_migrate.facts.graphs import pools
 from accel_migrate.facts.library import Library
 from accel_migrate.facts.meters import only_computes
 from accel_migrate.facts.prepared import GATHERING, gathers_in
@@ -134,8 +135,9 @@ class Calls(Stacks):
         return Arguments(positional, keywords, nodes, keyword_nodes)
 
     def _spread_of_mapping(self, values: Values) -> Values:
-        found: set[Value] = {v for v in values if isinstance(v, Local)}
-        for value in values:
+        mappings = [v for v in values if isinstance(v, Box) and isinstance(v.site, ast.Dict | ast.DictComp)]
+        found: set[Value] = {v for v in values if isinstance(v, Local) and not mappings}  # a model may return rows elsewhere
+        for value in mappings or values:
             if isinstance(value, Box):
                 found |= self.evaluator.element(frozenset({value}), "*", None)  # type: ignore[arg-type]
         return frozenset(found)
@@ -247,6 +249,7 @@ class Calls(Stacks):
             if target.detail in catalog.RECURRENT:
                 note_start(self.evaluator, args)
             output = self.model_output(args, tensor=catalog.returns_tensor(target.detail))
+            output = ops.pooled(output) if pools(target.detail) else output
             return self.recurrent_output(target, node, output) if target.detail in catalog.RECURRENT and output else output
         if target.role is Role.CRITERION:
             return self.library.criterion(target, node, args, frame)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from accel_migrate.facts import graphs, trackers
 from accel_migrate.facts.values import Role
 
 LOADERS = {
     "torch.utils.data.DataLoader",
     "torch.utils.data.dataloader.DataLoader",
-    "torch_geometric.loader.DataLoader",
-    "torch_geometric.data.DataLoader",
+    *graphs.LOADERS,
     "torchdata.stateful_dataloader.StatefulDataLoader",
     "monai.data.DataLoader",
 }
@@ -57,6 +57,7 @@ WRITERS = {
     "torch.utils.tensorboard.SummaryWriter",
     "torch.utils.tensorboard.writer.SummaryWriter",
     "tensorboardX.SummaryWriter",
+    *trackers.MAKERS,
 }
 IDENTITIES = {"torch.autograd.Variable", "torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"}
 """Functions that hand on their first argument."""

@@ -43,8 +43,9 @@ class Comprehensions:
         for loop in entered:
             self.machine.leave_loader_loop(loop)
         self.machine.write_heap(box, ANY, values)
-        if not isinstance(node, ast.DictComp) and len(node.generators) == 1 and not node.generators[0].ifs and self._is_rows(self.facts.of(node.generators[0].iter)):
-            return frozenset({box}) | ops.local(Spread.SHARD, self.facts.of(node.generators[0].iter), axis=0)  # one element for each row
+        rows = self._iterated_rows(node.generators) if not isinstance(node, ast.DictComp) else UNKNOWN
+        if rows:
+            return frozenset({box}) | ops.local(Spread.SHARD, rows, axis=0)  # one element for each row
         return frozenset({box}) | frozenset(v for v in values if isinstance(v, Local) and v.spread is Spread.SHARD and not v.whole)
 
     on_ListComp = on_SetComp = on_GeneratorExp = on_DictComp = comprehension
@@ -56,6 +57,18 @@ class Comprehensions:
         for part in rows:
             self.convert(part, self.facts.of(part), frame, "collect")
         return bool(rows)
+
+    def _iterated_rows(self, generators: list[ast.comprehension]) -> Values:
+        """The rows for each of which a comprehension makes one element: those of `x`, and of all parts of `zip(x, y)`."""
+        if len(generators) > 1 or generators[0].ifs:
+            return UNKNOWN
+        iterated = generators[0].iter
+        if self._is_rows(self.facts.of(iterated)):
+            return self.facts.of(iterated)
+        zipped = iterated.args if isinstance(iterated, ast.Call) and self.facts.external.get(iterated) == "zip" else []
+        parts = [self.facts.of(part) for part in zipped]
+        single = parts and all(self._is_rows(part) and not any(v.output for v in locals_of(part)) for part in parts)
+        return frozenset(v for part in parts for v in locals_of(part)) if single else UNKNOWN
 
     def _is_rows(self, values: Values) -> bool:
         return ops.spreads(values) == {Spread.SHARD} and not any(v.batch for v in locals_of(values))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts import packed
 from accel_migrate.facts.classes import find_method, is_record, record_fields
+from accel_migrate.facts.graphs import joined_by
 from accel_migrate.facts.joined import joined_fields
 from accel_migrate.facts.prepared import is_sharded
 from accel_migrate.facts.sequence import in_order
@@ -131,6 +132,8 @@ class Containers:
             if value.role is Role.SHAPE:
                 counts = {f"shape {key}": Spread.COUNT, f"filtered {key}": Spread.SUM}
                 return frozenset({Local(counts[value.detail])}) if value.detail in counts else UNKNOWN
+            if value.role is Role.WRITER:
+                return frozenset({value})
             if value.role in {Role.MODEL, Role.PARAMETERS, Role.DEVICE}:
                 return self.calls.taken_from(value, key) or frozenset({value})
             return heap.read_heap(value, f"[{key}]") | heap.read_heap(value, f"[{ANY}]")
@@ -191,7 +194,7 @@ class Containers:
         """What the loader `value` yields: slices, or whole batches where nobody prepares it."""
         if value in self.facts.looked_at:
             return UNKNOWN
-        fields = joined_fields(self.facts, self.machine.read_heap(value, "argument collate_fn"))
+        fields = joined_fields(self.facts, self.machine.read_heap(value, "argument collate_fn")) | joined_by(value)
         return frozenset({Local(Spread.SHARD, host=True, batch=True, fields="".join(sorted(f"|{key}|" for key in fields)))})
 
     def _iterate_instance(self, value: Instance, frame: Frame) -> Values:

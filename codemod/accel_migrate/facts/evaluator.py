@@ -170,7 +170,12 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
         return UNKNOWN
 
     def _compare_count(self, left: tuple[ast.expr, Values], right: tuple[ast.expr, Values], frame: Frame) -> None:
-        """`if len(x) < batch_size`: the size of the batch is meant, where the other side does not come from this batch."""
+        """`if len(x) < batch_size`: the size of the batch is meant, where the other side does not come from this batch.
+
+        A function that is called for each row measures things of that row.
+        """
+        if self.machine.for_rows:
+            return
         for (count, values), (bound, others) in ((left, right), (right, left)):
             per_batch = not self.machine.loader_loops or (isinstance(bound, ast.Name) and self._is_per_batch(bound.id, frame))
             if ops.spreads(values) == {Spread.COUNT} and not locals_of(others) and isinstance(bound, ast.Constant | ast.Attribute | ast.Name) and not per_batch:

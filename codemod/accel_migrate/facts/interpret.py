@@ -38,6 +38,8 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
     machine.follow(facts.gathers)
     machine.settle_meters()
+    if not facts.loops and not facts.gathers:
+        return facts  # nothing is shared out: another look would find the same
     machine.forget()
     machine.run_to_fixpoint()
     contradicted = contradicted_gathers(facts) | returning_gathers(facts)
@@ -81,9 +83,10 @@ def cut_by_hand(machine: ProjectMachine) -> None:
     machine.forget()
     machine.run_to_fixpoint()
     facts.cuts = plan_cuts(machine)
-    machine.forget()
-    machine.run_to_fixpoint()
-    cut_states(machine)
+    if facts.cuts:
+        machine.forget()
+        machine.run_to_fixpoint()
+        cut_states(machine)
     facts.unfollowed = stays_whole(facts)
     if not facts.cuts or facts.unfollowed is not None:
         facts.cuts, facts.states, machine.by_hand = {}, set(), False

@@ -39,6 +39,20 @@ def _limited(values: Values) -> Values:
     return values
 
 
+def grown(old: Values, values: Values) -> Values:
+    """What stands in a place of the store that held `old`, once `values` come to it.
+
+    What was there first stays, so that writing the same values again, pass after pass, ends.
+    """
+    merged = {v.spread: v for v in old if v.__class__ is Local}
+    if not merged:
+        return limited(old | values)
+    for value in in_order([v for v in values if v.__class__ is Local]):
+        before = merged.get(value.spread)
+        merged[value.spread] = value if before is None else _merged(before, value)
+    return limited(frozenset(v for v in old | values if v.__class__ is not Local) | frozenset(merged.values()))
+
+
 def _merged(a: Local, b: Local) -> Local:
     keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
     return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=_places),

@@ -6,11 +6,12 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import catalog, shown
+from accel_migrate.facts import catalog, shown, trackers
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.apex import Apex
 from accel_migrate.facts.bins import Bins
 from accel_migrate.facts.builtins import Builtins
+from accel_migrate.facts.graphs import pools
 from accel_migrate.facts.objects import Objects
 from accel_migrate.facts.prepared import is_gathering
 from accel_migrate.facts.stacks import STACKS
@@ -61,7 +62,7 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             return self.averaged(name, node, args)
         if name in catalog.PARAMETER_MAKERS:
             return ops.without_grad(args.get(0, "data"))
-        if name in shown.FUNCTIONS:
+        if name in shown.FUNCTIONS or trackers.tells(name):
             return self.f_print(name, node, args, frame)
         role = catalog.role_of(name)
         if role is not None:
@@ -82,7 +83,7 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             return self.tensor_function(name, last, node, args, frame)
         if name == "torch.autograd.grad":
             return UNKNOWN
-        return self.calls.unknown(node, args)
+        return ops.pooled(self.calls.unknown(node, args)) if pools(name) else self.calls.unknown(node, args)
 
     def _scored(self, args: Arguments, frame: Frame) -> Values:
         """A score of rows, made by scikit-learn: it is given those of all processes."""

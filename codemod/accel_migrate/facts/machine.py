@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
-from accel_migrate.facts.joins import joined, limited
+from accel_migrate.facts.joins import grown, joined, limited
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
@@ -86,6 +86,10 @@ class Machine:
         """Draws and slices that some loop of the program makes anew."""
         self.looping = 0
         """How many loops are running in the functions that called the running one."""
+        self.for_rows = 0
+        """How many of them run once for each row of a batch: what they call looks at one row."""
+        self.row_loops = 0
+        """How many such loops are running in the running function itself."""
         self.trains_tensors = False
         """Whether the program makes tensors that gradients reach, other than by modules."""
         self.accelerated = False
@@ -125,11 +129,11 @@ class Machine:
         said = self.said[id(table)]
         again = said.get(key, UNKNOWN)
         if not values <= again:
-            said[key] = limited(again | values) if again else limited(values)
+            said[key] = grown(again, values)
         old = table.get(key, UNKNOWN)
         if values <= old:
             return  # what stands there is limited already
-        new = limited(old | values)
+        new = grown(old, values)
         if new != old:
             table[key] = new
             self.changed = True
@@ -163,7 +167,7 @@ class Machine:
         self.facts.visited.add(node)
         if node in self.stack or len(self.stack) >= MAX_DEPTH:
             return _fitting(self.read_heap(node, "return"), env)
-        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None, self.looping + len(self.loops) > 0)
+        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None, self.looping + len(self.loops) > 0, self.for_rows + self.row_loops > 0)
         if key in self.memo:
             return self.memo[key]
         frame = Frame(self.facts.scopes[node], dict(env), receiver=receiver)
@@ -172,6 +176,8 @@ class Machine:
         self.stack.append(node)
         loops, self.loops = self.loops, []
         self.looping += len(loops)
+        row_loops, self.row_loops = self.row_loops, 0
+        self.for_rows += row_loops
         given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) and not v.whole for values in env.values() for v in self.evaluator._deep(values))
         guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
         self.no_grad += guarded
@@ -185,6 +191,8 @@ class Machine:
             self.stack.pop()
             self.loops = loops
             self.looping -= len(loops)
+            self.for_rows -= row_loops
+            self.row_loops = row_loops
             self.given_rows = given_rows
         if self._is_generator(node):
             frame.returned |= self.generator(node)
@@ -375,6 +383,8 @@ class Machine:
         iterated = self.evaluator.eval(node.iter, frame)
         loop = self.enter_loader_loop(node, iterated, frame)
         self.loops.append(node)
+        for_rows = self.evaluator.runs_for_rows(node)
+        self.row_loops += for_rows
         for _ in range(2):
             before = dict(frame.env)
             if loop is not None:
@@ -384,6 +394,7 @@ class Machine:
             self.block(node.body, frame)
             frame.ended = False
             frame.env = joined(before, frame.env)
+        self.row_loops -= for_rows
         self.loops.pop()
         self.leave_loader_loop(loop)
         self.block(node.orelse, frame)

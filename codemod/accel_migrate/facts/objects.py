@@ -46,7 +46,7 @@ class Objects:
             return self._model_method(value, name, node, args, frame)
         if role in {Role.WRITER, Role.LOGGER, Role.PROGRESS}:
             self.show(node, args, frame)
-            return UNKNOWN
+            return frozenset({Made(Role.WRITER, node, "part")}) if role is Role.WRITER else UNKNOWN
         if role is Role.NAMESPACE and isinstance(value, Made) and name == "parse_args":
             return frozenset({value})
         if role is Role.ACCELERATOR and name in {"prepare", "unwrap_model", "prepare_model", "prepare_data_loader", "prepare_optimizer"}:
@@ -190,6 +190,8 @@ class Objects:
         if kinds and not feeds and not input_rows and not self.evaluator.made_per_batch(box.site):
             self.evaluator.convert(node.args[-1], values, frame, "collect")
             values = frozenset(v for v in values if not isinstance(v, Local))
+        elif not kinds and not feeds and not self.evaluator.made_per_batch(box.site) and self.evaluator.for_each_row(node):
+            self.evaluator.convert(node.args[-1], frozenset({Local(Spread.ROW)}), frame, "collect")
         rows = self.evaluator.one_for_each_row(node, box) if name == "append" else UNKNOWN
         self.machine.write_heap(box, "*", rows or (self.evaluator.iterate(values, frame) if name == "extend" else values))
 

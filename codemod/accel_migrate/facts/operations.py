@@ -261,6 +261,11 @@ def field(batch: Local, key: object) -> Local:
     return replace(batch, batch=False, fields="", joined=batch.joined or f"|{key}|" in batch.fields)
 
 
+def pooled(rows: Values) -> Values:
+    """`rows`, once those that belong to one sample are one row."""
+    return frozenset(replace(v, joined=False) if isinstance(v, Local) else v for v in rows)
+
+
 def over_joined(values: Values, inputs: list[Values], rows: ast.expr) -> Values:
     """Means of `inputs`, in which joined rows take part: their number, that of `rows`, is the denominator."""
     if not any(v.joined for given in inputs for v in locals_of(given)):

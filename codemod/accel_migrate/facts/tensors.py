@@ -212,7 +212,8 @@ class Tensors:
         """A loss of joined rows is a mean over them."""
         rows = [n for n in (*args.nodes, *args.keyword_nodes.values()) if Spread.SHARD in ops.spreads(self.facts.of(n))]
         target = args.node(1, "target")
-        counted = target if target in rows else next(iter(rows), None)
+        of_joined = [n for n in rows if any(v.joined for v in locals_of(self.facts.of(n)))] or rows
+        counted = target if target in of_joined else next(iter(of_joined), None)
         return loss if counted is None else ops.over_joined(loss, [self.facts.of(counted)], joined.rows_in(self.facts, counted))
 
     def _weighted(self, name: str, spread: Values, weight: ast.expr | None, ignored: ast.expr | None, target: ast.expr | None) -> Values:

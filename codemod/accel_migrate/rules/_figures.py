@@ -43,9 +43,9 @@ class Figures:
     def edits(self) -> Iterator[Edit]:
         groups: dict[tuple[ast.AST, str, str], list[Figure]] = defaultdict(list)
         for figure in self._figures:
-            groups[self.context.facts.function(figure.value), ast.unparse(self._whole(figure)), figure.template].append(
-                figure
-            )
+            text = ast.unparse(figure.value if self._is_number(figure) else self._whole(figure))
+            kind = f"{figure.template}.item()" if self._is_number(figure) else figure.template
+            groups[self.context.facts.function(figure.value), text, kind].append(figure)
         for group in groups.values():
             waiting = sorted(group, key=lambda f: (f.value.lineno, f.value.col_offset))
             while waiting:
@@ -65,7 +65,8 @@ class Figures:
             yield from self._alone(first)
         else:
             name = self._new_name(first.value)
-            template = f"{name} = {first.template}{'' if whole is first.value else '.item()'}"
+            number = any(self._whole(figure) is not figure.value for figure in (first, *shared))
+            template = f"{name} = {first.template}{'.item()' if number else ''}"
             anchor = self._anchor(first)
             yield InsertBefore(
                 source=self.context.source(anchor),
@@ -96,6 +97,12 @@ class Figures:
         ):
             return call
         return figure.value
+
+    def _is_number(self, figure: Figure) -> bool:
+        """Whether a number is shown: `loss.item()`, and `{loss:.3f}`, which reads the same."""
+        parent = self.context.facts.parents[figure.value]
+        formatted = isinstance(parent, ast.FormattedValue) and parent.format_spec is not None and parent.conversion == -1
+        return formatted or self._whole(figure) is not figure.value
 
     def _anchor(self, figure: Figure) -> ast.stmt:
         return figure.guarded[0] if figure.guarded else self.context.facts.statement(figure.value)

@@ -48,7 +48,8 @@ def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     models = {site for site, role in prepared_sites(context) if role is Role.MODEL}
     order = Before.preparation(context.facts, plan)
     places: dict[ast.expr, None] = {}
-    for base, whole in (*_hidden(context), *_guarded_forwards(context)):
+    for read, whole in (*_hidden(context), *_guarded_forwards(context)):
+        base = read.value if isinstance(read, ast.Attribute) and context.is_wrapped(read) else read  # `model.module` becomes `model`
         if context.in_model(base) or not _is_one_of(context, base, models):
             continue
         if _is_gone(context, plan, whole) or order.is_before(base) or _is_inside(context, plan, base, models):

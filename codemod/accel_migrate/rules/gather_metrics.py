@@ -14,6 +14,7 @@ from dataclasses import replace
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, InsertAfter, Severity
+from accel_migrate.facts import graphs
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
 from accel_migrate.facts.shaping import measured
@@ -291,7 +292,8 @@ def _counts(context: Context, conversion: Conversion, guarded: list[ast.stmt] | 
 
 def _own_collation(context: Context) -> bool:
     """Whether a loader may hand out other numbers of rows than samples: then all processes have to ask for their sum."""
-    return any(keyword.arg == "collate_fn" for call in context.facts.external for keyword in call.keywords)
+    external = context.facts.external
+    return any(name in graphs.LOADERS or any(keyword.arg == "collate_fn" for keyword in call.keywords) for call, name in external.items())
 
 
 def _count_leaves(context: Context, node: ast.expr) -> Iterator[ast.expr]:

@@ -9,17 +9,18 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, WrapStatements
-from accel_migrate.facts import catalog
+from accel_migrate.facts import catalog, trackers
 from accel_migrate.facts.values import Ref, Role
+from accel_migrate.rules._caches import go_first
 from accel_migrate.rules._taken_ahead import parted, taken_ahead
 from accel_migrate.side_effects import (
     is_guarded,
     opens_for_writing,
     runs_of,
     speaking_functions,
-    writers,
     writing_statements,
 )
+from accel_migrate.writers import answers, handed_back, keeps_settings, makers
 
 ID = "main-process"
 TITLE = "Print, log and write on the main process only"
@@ -48,10 +49,11 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     for function in speaking:
         yield from _end_early(context, function)
     statements = [s for s in statements if context.facts.function(s) not in speaking]
-    yield from _writers(context)
+    yield from _writers(context, statements)
     yield from _guards(context, statements)
     yield from _open_files(context, statements)
     yield from _log_files(context)
+    yield from go_first(context, ID)
 
 
 def _say(context: Context, call: ast.Call) -> Iterator[Edit]:
@@ -119,14 +121,35 @@ def _quiet_others(context: Context) -> Iterator[Edit]:
 
 
 # -- guards -----------------------------------------------------------------------------------------
-def _writers(context: Context) -> Iterator[Edit]:
-    """A writer exists on the main process only."""
-    for call in writers(context.facts):
+def _writers(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
+    """A writer exists on the main process only, and so does what it answers."""
+    facts = context.facts
+    for call in (*makers(facts), *answers(facts)):
+        if is_guarded(facts, call) or any(facts.inside(call, s) for s in statements):
+            continue
         try:
             main = context.say(f"{ACCELERATOR}.is_main_process", call)
         except Unreachable:
             continue
-        yield _replace_inner(context, call, f"{{x}} if {main} else None")
+        start = facts.external.get(call, "")
+        if start in trackers.SETTINGS and keeps_settings(facts, start):
+            yield from _switched_off(context, call, main)
+        elif isinstance(facts.parents[call], ast.withitem):
+            yield _replace_inner(context, call, f"{{x}} if {main} else contextlib.nullcontext()")
+            yield AddImport(source=context.source(call), rule=ID, why=WHY, module="contextlib")
+        elif (back := handed_back(call)) is not None:
+            yield context.replace(ID, call, f"{{x}} if {main} else {{y}}", WHY, x=Inner(call), y=back)
+        else:
+            yield _replace_inner(context, call, f"{{x}} if {main} else None")
+
+
+def _switched_off(context: Context, call: ast.Call, main: str) -> Iterator[Edit]:
+    """The record keeps the settings that every process reads; only the main one's is written."""
+    mode = next((k.value for k in call.keywords if k.arg == "mode"), None)
+    if mode is not None:
+        yield _replace_inner(context, mode, f'{{x}} if {main} else "disabled"')
+    else:
+        yield AddArgument(source=context.source(call), rule=ID, why=WHY, node=call, value=f'None if {main} else "disabled"', keyword="mode")
 
 
 def _end_early(context: Context, function: ast.FunctionDef) -> Iterator[Edit]:
@@ -145,10 +168,20 @@ def _guards(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
         if len(run) == 1 and isinstance(condition, ast.If) and not condition.orelse:
             text, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", condition, ID)
             yield _replace_inner(context, condition.test, f"{text} and {{x}}")
+        elif (choice := _plain_choice(context, run)) is not None:
+            text, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", condition, ID)
+            yield _replace_inner(context, choice.test, f"{{x}} and {text}")
         else:
             text, imports = context.say_anywhere(MAIN, condition, ID)
             yield WrapStatements(source=context.source(condition), rule=ID, why=WHY, nodes=tuple(run), header=text)
         yield from imports
+
+
+def _plain_choice(context: Context, run: list[ast.stmt]) -> ast.If | None:
+    """`if is_best:` around `run` and nothing else."""
+    parent = context.facts.parents[run[0]]
+    whole = isinstance(parent, ast.If) and parent.body == run and not parent.orelse
+    return parent if whole and isinstance(parent.test, ast.Name) and not context.locals(parent.test) else None  # type: ignore[union-attr, return-value]
 
 
 def _open_files(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:

@@ -1,6 +1,6 @@
 """Models, optimizers, loaders and schedulers are prepared: together, after the last of them is made.
 
-A model is prepared if its parameters, or those of a part, went into an optimizer; a loader, if batches from it reach a
+A model is prepared if its parameters, or those of a part, went into an optimizer (and it is no part of such a model); a loader, if batches from it reach a
 model or a backward pass.
 """
 
@@ -21,6 +21,7 @@ from accel_migrate.facts.whole_steps import steps_on_whole_data
 from accel_migrate.rules._chosen import arrives, choose, first_made, is_read
 from accel_migrate.rules._surely import surely_bound
 from accel_migrate.rules._variables import RUNNABLE, Object, Variable, lives
+from accel_migrate.rules._wholes import prepared_by_themselves, wrapped_twice
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.side_effects import loops_over, runs_models
 
@@ -49,6 +50,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         if not arrives(context, site, variables):
             yield from _in_place(context, site, role)
     yield from _of_nobody(context)
+    yield from (finding for site in context.trained if (finding := wrapped_twice(context, site)) is not None)
 
 
 def _of_nobody(context: Context) -> Iterator[Finding]:
@@ -67,8 +69,7 @@ def _of_nobody(context: Context) -> Iterator[Finding]:
 def prepared_sites(context: Context) -> dict[Object, None]:
     """Everything that must be prepared, in order: where it is made, and its role; a factory may make objects of several roles at one place."""
     facts = context.facts
-    models = [s for s in context.trained if not (facts.parts_of.get(s, set()) & context.trained)]
-    found: dict[Object, None] = dict.fromkeys((s, Role.MODEL) for s in models)
+    found: dict[Object, None] = dict.fromkeys((site, Role.MODEL) for site in prepared_by_themselves(context))
     for values in facts.values.values():
         for value in values:
             role = facts.role(value)

@@ -17,6 +17,7 @@ from accel_migrate.edits import Edit, Finding, InsertBefore, WrapStatements
 from accel_migrate.facts.diverging import LOOKED_UP
 from accel_migrate.facts.values import Role
 from accel_migrate.opened import opened
+from accel_migrate.rules._caches import caches
 from accel_migrate.rules.backward import out_of_reach
 from accel_migrate.same_file import path_argument, same_file
 from accel_migrate.side_effects import is_guarded
@@ -53,12 +54,15 @@ def _guarded(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
 
 def _waits(context: Context, saves: list[ast.Call]) -> Iterator[Edit]:
     """Before a file of this run is loaded again, every process waits until the main one has written it."""
+    kept = list(caches(context))
     moves = context.calls_of("os.replace", "os.rename", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move")
     written = [path for call in saves if (path := opened(context, path_argument(call, 1, "f"))[0]) is not None]
     written += [path for call in moves if (path := path_argument(call, 1, "dst")) is not None]
     for call in context.calls_of("torch.load"):
         path, opening = opened(context, path_argument(call, 0, "f"))
         statement = _before_looking(context, opening or context.facts.statement(call))
+        if any(choice is statement or context.facts.inside(statement, choice) for choice in kept):
+            continue
         if path is None or call in context.states.calls or is_guarded(context.facts, call) or not any(same_file(context, path, other) for other in written):
             continue
         with suppress(Unreachable):

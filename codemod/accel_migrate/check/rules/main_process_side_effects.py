@@ -16,8 +16,6 @@ ID = "main-process-side-effects"
 TITLE = "Every process opens a run, a writer, or prints each line"
 SEVERITY = Severity.WARNING
 
-_RUNS = {"wandb.init", "mlflow.start_run", "neptune.init_run", "comet_ml.Experiment", "swanlab.init", *WRITERS}
-
 
 def check(program: Program) -> Iterator[Alarm]:
     if not program.makers:
@@ -26,7 +24,7 @@ def check(program: Program) -> Iterator[Alarm]:
     for call, name in program.facts.external.items():
         if program.ranks.is_guarded(call):
             continue
-        if name in _RUNS:
+        if name in WRITERS and not _is_switched_off(call):
             yield Alarm(
                 call,
                 f"`{quote(call)}` opens one run for each process: N runs, or event files that are mixed up",
@@ -48,6 +46,11 @@ def check(program: Program) -> Iterator[Alarm]:
                 Fix((edit,)) if own is not None else None,
                 Severity.INFO,
             )
+
+
+def _is_switched_off(call: ast.Call) -> bool:
+    """Whether an argument such as `mode="disabled"` hangs on the process."""
+    return any("is_main_process" in ast.unparse(keyword.value) for keyword in call.keywords)
 
 
 def _tells_rank(program: Program, call: ast.Call) -> bool:

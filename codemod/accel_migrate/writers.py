@@ -1,0 +1,52 @@
+"""Objects that write: they exist on the main process only, or are switched off on the others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accel_migrate.facts import catalog, trackers
+from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.values import Role
+
+
+def makers(facts: Facts) -> Iterator[ast.Call]:
+    """Calls that make a writer and are used for it: one that only stands there is a statement that writes."""
+    for call, name in facts.external.items():
+        alone = isinstance(facts.parents[call], ast.Expr | ast.Attribute)
+        if name in catalog.WRITERS and (not alone or (name in trackers.SETTINGS and keeps_settings(facts, name))):
+            yield call
+
+
+def answers(facts: Facts) -> Iterator[ast.Call]:
+    """Calls of a writer's methods whose result is kept: `window = viz.line(...)`."""
+    for call, (base, _) in facts.methods.items():
+        parent = facts.parents[call]
+        if any(facts.role(v) is Role.WRITER for v in base) and isinstance(parent, ast.Assign | ast.AnnAssign | ast.NamedExpr):
+            yield call
+
+
+def handed_back(call: ast.Call) -> ast.expr | None:
+    """The argument that `call` notes down and returns: `settings = task.connect(settings)`."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return call.args[0] if name in trackers.HANDED_BACK and call.args else None
+
+
+def keeps_settings(facts: Facts, start: str) -> bool:
+    """Whether the script reads its settings from the record that `start` begins: then every process needs one."""
+    wanted = trackers.SETTINGS[start]
+    for _, node in facts.nodes(ast.Attribute):
+        assert isinstance(node, ast.Attribute)
+        if node.attr != "config" or not isinstance(node.ctx, ast.Load) or _is_changed(facts, node):
+            continue
+        begun = any(facts.role(v) is Role.WRITER and v.detail == start for v in facts.of(node.value))  # type: ignore[union-attr]
+        if begun or any(getattr(v, "name", "") == wanted for v in facts.of(node)):
+            return True
+    return False
+
+
+def _is_changed(facts: Facts, node: ast.Attribute) -> bool:
+    """`wandb.config.update(args)` reads nothing."""
+    method = facts.parents[node]
+    call = facts.parents[method]
+    return isinstance(method, ast.Attribute) and method.attr == "update" and isinstance(call, ast.Call) and call.func is method
