@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import weakref
 from typing import Any
 
 from . import collectives
@@ -141,6 +142,8 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
         set_live(self)
 
     def _settings(self) -> Settings:
+        samples = weakref.WeakMethod(self._samples_of_this_process)  # the strategy must not keep the Accelerator
+        state = self.gradient_state
         return Settings(
             gradients=self.kwargs_handlers.get(DistributedDataParallelKwargs) or DistributedDataParallelKwargs(),
             fsdp=self.state.fsdp_plugin,
@@ -149,8 +152,8 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
             deepspeed=self.state.deepspeed_plugin,
             precision=self.mixed_precision,
             exact=self.exact,
-            steps=lambda: self.gradient_accumulation_steps,
-            micro_batch=self._samples_of_this_process,
+            steps=lambda: state.num_steps,
+            micro_batch=lambda: samples()(),  # type: ignore[misc]
         )
 
     @property

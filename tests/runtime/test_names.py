@@ -55,11 +55,11 @@ def test_a_loader_that_nobody_holds_is_gone():
     next(iter(loader))
     assert isinstance(loader.gradient_state, GradientState)
     accelerator.free_memory()
-    known = weakref.ref(loader)
+    known = weakref.ref(loader), weakref.ref(accelerator)
     gc.disable()
     try:
-        del loader
-        assert known() is None
+        del loader, accelerator
+        assert [reference() for reference in known] == [None, None]
     finally:
         gc.enable()
 

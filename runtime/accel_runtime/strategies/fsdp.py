@@ -23,7 +23,6 @@ from .replaced import Replaced
 from .settings import Settings
 from .sharded_model import ShardedModel, forget_local_gradients
 
-
 _OF_STATE = ("_lazy_init", "_pre_forward", "_post_forward", "_root_pre_forward", "_reset_iter_state")
 """Methods of torch's `FSDPState` that `sharded_model` and `methods` build upon."""
 
