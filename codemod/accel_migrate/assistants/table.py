@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 SHARED = ".agents/skills"
 """The folder that many assistants read, in a project and in the home directory."""
-CHECKED = "2026-11"
-"""When the places were last looked up."""
+CHECKED = "2026"
+"""When the places were looked up: in the course of this year, each at a day of its own."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Assistant:
     rules_format: str = "block"
     """`block`: a marked block in a file which may hold more; else how the head of a file of its own is written (see `rules`)."""
     source: str = ""
+    """The page or file where the places were read, or who reports them; no address where only part of it is known."""
     confirmed: bool = True
     """Whether all places were read in the vendor's own documentation; what others report is marked in the list."""
 
@@ -38,68 +39,68 @@ ASSISTANTS: dict[str, Assistant] = {
     for entry in (
         Assistant(
             "claude-code", "Claude Code", ".claude/skills", ".claude/skills", (".claude", "CLAUDE.md", ".mcp.json"), (".claude",),
-            "CLAUDE.md", source="https://code.claude.com/docs/en/skills",
+            "CLAUDE.md", source="code.claude.com, skills.md",
         ),
         Assistant(
             "cursor", "Cursor", SHARED, ".cursor/skills", (".cursor", ".cursorrules"), (".cursor",), ".cursor/rules/accel-migrate.mdc", "globs",
-            source="https://cursor.com/docs/context/skills", confirmed=False,
+            source="cursor.com/docs/context/skills.md (an older copy); .agents: table of the npm package skills 1.7.4", confirmed=False,
         ),
         Assistant(
             "copilot", "GitHub Copilot", SHARED, SHARED, (".github/copilot-instructions.md", ".github/instructions", ".github/skills"), (".copilot",),
-            ".github/copilot-instructions.md", source="https://docs.github.com/en/copilot/concepts/agents/about-agent-skills",
+            ".github/copilot-instructions.md", source="docs.github.com, add-skills and about-agent-skills; names of the files of instructions not confirmed", confirmed=False,
         ),
         Assistant(
             "codex", "OpenAI Codex", SHARED, SHARED, (".codex",), (".codex",), "AGENTS.md",
-            source="https://developers.openai.com/codex/skills", confirmed=False,
+            source="openai/codex docs/skills.md (early); today's paths from third parties", confirmed=False,
         ),
         Assistant(
             "gemini-cli", "Gemini CLI", SHARED, SHARED, (".gemini", "GEMINI.md"), (".gemini",), "GEMINI.md",
-            source="https://github.com/google-gemini/gemini-cli/blob/main/docs/cli/skills.md",
+            source="gemini-cli docs/cli/skills.md, gemini-md.md",
         ),
         Assistant(
             "gemini-code-assist", "Gemini Code Assist", SHARED, SHARED, (".gemini", "GEMINI.md"), (".gemini",), "GEMINI.md",
-            source="https://docs.cloud.google.com/gemini/docs/codeassist/agent-mode", confirmed=False,
+            source="docs.cloud.google.com/gemini/docs/codeassist/agent-mode; that its agent mode reads as Gemini CLI does is not confirmed", confirmed=False,
         ),
         Assistant(
             "comate", "Baidu Comate", SHARED, ".comate/skills", (".comate",), (".comate",), ".comate/rules/accel-migrate.mdr", "globs",
-            source="https://cloud.baidu.com/doc/COMATE/s/Nmma28iqe",
+            source="cloud.baidu.com/doc/COMATE/s/Nmma28iqe and /s/Zm9l4agw3; the head of a rule as Cursor writes it is not confirmed", confirmed=False,
         ),
         Assistant(
             "codebuddy", "Tencent CodeBuddy", ".codebuddy/skills", ".codebuddy/skills", (".codebuddy", "CODEBUDDY.md"), (".codebuddy",),
-            ".codebuddy/rules/accel-migrate/RULE.mdc", "codebuddy", source="https://copilot.tencent.com/docs/ide/Features/Skills",
+            ".codebuddy/rules/accel-migrate/RULE.mdc", "codebuddy", source="copilot.tencent.com/docs/ide/Features/Skills; tencentcloud.com document 1256/77295",
         ),
         Assistant(
             "codearts", "Huawei CodeArts", ".codeartsdoer/skills", ".codeartsdoer/skills", (".codeartsdoer",), (".codeartsdoer",),
             ".codeartsdoer/rule/accel-migrate.mdc", "globs",
-            source="https://support.huaweicloud.com/usermanual-cli/codeartsagent_cli_0019.html", confirmed=False,
+            source="support.huaweicloud.com usermanual-cli/codeartsagent_cli_0019; rule or rules is not confirmed", confirmed=False,
         ),
         Assistant(
             "windsurf", "Windsurf", ".windsurf/skills", ".codeium/windsurf/skills", (".windsurf", ".windsurfrules"), (".codeium/windsurf",),
-            ".windsurf/rules/accel-migrate.md", "plain", source="https://docs.windsurf.com/windsurf/cascade/skills", confirmed=False,
+            ".windsurf/rules/accel-migrate.md", "plain", source="docs.windsurf.com/windsurf/cascade/skills.md; rules from third parties", confirmed=False,
         ),
         Assistant(
             "cline", "Cline", ".cline/skills", ".cline/skills", (".cline", ".clinerules"), (".cline",), ".clinerules/accel-migrate.md", "plain",
-            source="https://github.com/cline/cline/blob/main/docs/customization/skills.mdx",
+            source="cline/cline docs/customization/skills.mdx; rules not confirmed", confirmed=False,
         ),
         Assistant(
             "qwen-code", "Qwen Code", SHARED, ".qwen/skills", (".qwen", "QWEN.md"), (".qwen",), "AGENTS.md",
-            source="https://github.com/QwenLM/qwen-code/blob/main/docs/users/features/skills.md",
+            source="QwenLM/qwen-code docs/users/features/skills.md; AGENTS.md not confirmed", confirmed=False,
         ),
         Assistant(
             "kilo", "Kilo Code", SHARED, ".kilo/skills", (".kilo", ".kilocode"), (".kilo", ".kilocode"), "AGENTS.md",
-            source="https://kilo.ai/docs/customize/skills",
+            source="kilo.ai/docs/customize/skills; AGENTS.md not confirmed", confirmed=False,
         ),
         Assistant(
             "opencode", "OpenCode", SHARED, SHARED, (".opencode", "opencode.json"), (".config/opencode",), "AGENTS.md",
-            source="https://opencode.ai/docs/skills",
+            source="a copy of its documentation (packages/web, skills.mdx)", confirmed=False,
         ),
         Assistant(
             "qoder", "Qoder", ".qoder/skills", ".qoder/skills", (".qoder", ".lingma"), (".qoder", ".qoder-cn"), ".qoder/rules/accel-migrate.md", "globs",
-            source="https://docs.qoder.com/zh/user-guide/rules", confirmed=False,
+            source="docs.qoder.com/zh/user-guide/rules; skills from the table of the npm package skills", confirmed=False,
         ),
         Assistant(
             "trae", "Trae", ".trae/skills", ".trae/skills", (".trae",), (".trae", ".trae-cn"), ".trae/rules/accel-migrate.md", "globs",
-            source="https://docs.trae.ai/ide/skills", confirmed=False,
+            source="table of the npm package skills; a copy of its documentation (third parties)", confirmed=False,
         ),
     )
 }  # fmt: skip

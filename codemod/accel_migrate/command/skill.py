@@ -105,7 +105,7 @@ def _list(arguments: argparse.Namespace, place: Place) -> int:
         )
         return 0
     state = f"version {there.skill} is installed" if not there.is_empty else "nothing is installed"
-    print(f"{place.root}: {state}; places as of {CHECKED}, ? not in the vendor's own documentation")
+    print(f"{place.root}: {state}; places looked up in {CHECKED}; ? not all of them in the vendor's own documentation")
     for row in rows:
         marks = ("installed" if row["installed"] else "detected" if row["detected"] else "-") + (
             "" if row["confirmed"] else " ?"
