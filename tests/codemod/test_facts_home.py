@@ -121,3 +121,34 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 )
 def test_a_flag_around_the_move_of_the_model_decides_about_the_cpu(test: str, move: str, expected: str) -> None:
     assert expected in after(migrated(GUARDED.format(test=test, move=move) + STEP))
+
+
+GUARD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.randn(96, 8), torch.randint(2, (96,))), batch_size=32)
+{above}
+if __name__ == "__main__":
+    {made}
+    for x, y in loader:
+        for model, optimizer in zip(models, optimizers):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+"""
+NETS = "models = [nn.Linear(8, 2), nn.Linear(8, 2)]"
+STEPPERS = "optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]"
+
+
+def test_a_loader_above_the_guard_is_prepared_in_it() -> None:
+    made = "model = nn.Linear(8, 2)\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    models, optimizers = [model], [optimizer]"
+    text = after(migrated(GUARD.format(above="", made=made)))
+    assert "    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in text
+
+
+def test_models_in_lists_above_the_guard_are_made_behind_the_accelerator() -> None:
+    text = after(migrated(GUARD.format(above=f"{NETS}\n{STEPPERS}", made="pass")))
+    assert text.index("\naccelerator = Accelerator(") < text.index("models = [accelerator.prepare(")

@@ -329,3 +329,20 @@ def test_launch_scripts_get_a_new_line(tmp_path: Path) -> None:
     assert notes == [f"{tmp_path}/run.sh:2 starts it with processes of its own; write: accel launch --num_machines 2 --num_processes 8 train.py --lr 0.1"] or notes == [
         f"{tmp_path}/run.sh:2 starts it with processes of its own; write: accel launch --num_processes 8 --num_machines 2 train.py --lr 0.1"
     ]
+
+
+@pytest.mark.parametrize(("size", "found"), [("128 // args.n_gpu", True), ("128 * args.scale", False)])
+def test_a_setting_that_said_how_many_processes_to_start_is_reported_where_it_is_read(size: str, found: bool) -> None:
+    body = BODY.replace("batch_size=16", f"batch_size={size}").replace("model = DDP(model)", "model = DDP(model, device_ids=[rank])")
+    parsed = "parser = argparse.ArgumentParser()\nparser.add_argument('--n_gpu', type=int)\nparser.add_argument('--scale', type=int)\n"
+    worker = f"def worker(rank, world_size, args):\n    dist.init_process_group('nccl', rank=rank, world_size=world_size)\n{body}\n"
+    start = "if __name__ == '__main__':\n    args = parser.parse_args()\n    world_size = 1 * args.n_gpu\n    mp.spawn(worker, nprocs=args.n_gpu, args=(world_size, args))\n"
+    result = migrated(START + parsed + worker + start)
+    said = [f.message for f in result.findings if "said how many processes" in f.message]
+    assert [m.split("`")[1] for m in said] == (["args.n_gpu"] if found else [])
+
+
+def test_a_try_that_tries_nothing_any_more_goes() -> None:
+    tried = "try:\n        dist.init_process_group('nccl')\n    except Exception:\n        raise OSError('no group')\n"
+    text = after(migrated(START + f"def main():\n    {tried}{BODY}\nmain()\n"))
+    assert "try:" not in text and "no group" not in text

@@ -199,6 +199,8 @@ class Calls(Stacks):
     def construct(self, cls: ClassValue, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         self.facts.constructions[cls.node][node] = frame.scope
         instance = Instance(cls, node)
+        if self.machine.given_rows and self.facts.role(instance) in {None, Role.OBJECT}:
+            instance = replace(instance, rows=True)
         init = find_method(self.facts, cls.node, "__init__")
         if init is not None:
             self.facts.callers[init][node] = frame.scope

@@ -77,7 +77,7 @@ class Containers:
         own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and frame.receiver is not None
         if not own or len(texts) != len(values) or frame.env.get(node.value.id) != frozenset({frame.receiver}):  # type: ignore[attr-defined, union-attr]
             return [ANY]
-        known = not self.machine.read_heap(frame.receiver.cls, f"unknown {node.attr}")  # type: ignore[union-attr, attr-defined]
+        known = not self.machine.read_attribute(frame.receiver, f"unknown {node.attr}")  # type: ignore[union-attr, attr-defined]
         return sorted(texts) if texts and known else [ANY]  # type: ignore[return-value]
 
     def on_Subscript(self, node: ast.Subscript, frame: Frame) -> Values:
@@ -140,7 +140,7 @@ class Containers:
         if isinstance(value, Instance) and self.facts.role(value) is Role.MODEL:
             return frozenset({value})
         if isinstance(value, Instance) and is_record(self.facts, value.cls.node):
-            return frozenset().union(*(heap.read_heap(value.cls, name) for name in self._fields(value, key)))
+            return frozenset().union(*(heap.read_attribute(value, name) for name in self._fields(value, key)))
         if value is TRAINABLE:
             return frozenset({value})
         if isinstance(value, Ref):

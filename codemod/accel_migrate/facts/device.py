@@ -9,7 +9,7 @@ from accel_migrate.facts import catalog
 from accel_migrate.facts.classes import role_of_class
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.scopes import Scope
-from accel_migrate.facts.values import Made, Role
+from accel_migrate.facts.values import Made, Ref, Role
 
 
 @dataclass(eq=False)
@@ -122,7 +122,7 @@ def asked_for_cpu(facts: Facts, scope: Scope) -> str:
         ):
             continue
         guard = facts.parents[facts.statement(call)]
-        if facts.scope(call) is scope and isinstance(guard, ast.If) and _goes_to_cuda(call):
+        if isinstance(guard, ast.If) and _goes_to_cuda(call) and (facts.scope(call) is scope or _same_settings(facts, guard.test, scope)):
             return " or ".join(dict.fromkeys(_terms(facts, guard.test, scope, set())))
         setting = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
         if isinstance(setting, ast.Name):
@@ -137,6 +137,13 @@ def _goes_to_cuda(call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
     named = any(isinstance(a, ast.Constant) and str(a.value).startswith("cuda") for a in ast.walk(call))
     return call.func.attr == "cuda" or named
+
+
+def _same_settings(facts: Facts, test: ast.expr, scope: Scope) -> bool:
+    """Whether all that `test` asks of are settings of the command line that `scope` knows under the same name."""
+    asked = [n.id for n in ast.walk(test) if isinstance(n, ast.Name) and not any(isinstance(v, Ref) for v in facts.of(n))]
+    parsed = {n.id for n in ast.walk(test) if isinstance(n, ast.Name) and _is_parsed(facts, n)}
+    return bool(asked) and set(asked) <= parsed and all(scope.owner(name) is not None for name in asked)
 
 
 def _is_parsed(facts: Facts, node: ast.expr) -> bool:

@@ -239,9 +239,9 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
         if isinstance(node, ast.Name):
             values = frame.env.get(node.id, UNKNOWN)
         elif isinstance(node, ast.Attribute) and frame.receiver is not None and isinstance(node.value, ast.Name):
-            if frame.env.get(node.value.id) != frozenset({frame.receiver}) or self.machine.read_heap(frame.receiver.cls, f"unknown {node.attr}"):
+            if frame.env.get(node.value.id) != frozenset({frame.receiver}) or self.machine.read_attribute(frame.receiver, f"unknown {node.attr}"):
                 return None
-            values = self.machine.read_heap(frame.receiver.cls, node.attr)
+            values = self.machine.read_attribute(frame.receiver, node.attr)
         else:
             return None
         value = next(iter(values), None)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from accel_migrate.facts.accelerated import binding_of_accelerator
 from accel_migrate.facts.device import DeviceChoice, asked_for_cpu, device_choices, in_model_class, wants_cpu
 from accel_migrate.facts.distributed import is_distributed, start_of
-from accel_migrate.facts.facts import Facts
+from accel_migrate.facts.facts import Binding, Facts
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
-from accel_migrate.facts.values import Role
+from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.source import Source
 
 
@@ -118,13 +118,20 @@ def _is_known_before(scope: Scope, start: ast.stmt, text: str) -> bool:
 
 
 def _at_maker(facts: Facts, scope: Scope, choices: list[DeviceChoice]) -> Home:
-    made = [b.statement for b in facts.bindings if b.scope is scope and any(facts.role(v) in {Role.MODEL, Role.OPTIMIZER} for v in b.values)]
+    made = [s for b in facts.bindings if b.scope is scope for s in _making(facts, b)]
     attribute = scope.enclosing_class is not None and getattr(scope.node, "name", "") == "__init__"
     home = Home(scope, min(made, key=lambda s: (s.lineno, s.col_offset)), None, choices, attribute)
     wanted = "" if choices else asked_for_cpu(facts, scope)
     home.cpu = wanted if wanted and (_is_from_outside(scope, wanted) or _is_known_before(scope, home.anchor, wanted)) else ""
     home.earliest = _earliest(home)
     return home
+
+
+def _making(facts: Facts, binding: Binding) -> list[ast.stmt]:
+    """The statement of `binding` if it binds a model or optimizer, and those of its scope that make them: `nets = [Net(), Net()]`."""
+    trained = [v for v in binding.values if facts.role(v) in {Role.MODEL, Role.OPTIMIZER}]
+    sites = [v.site for v in trained if isinstance(v, Made | Instance) and isinstance(v.site, ast.Call) and facts.scope(v.site) is binding.scope]
+    return [binding.statement, *map(facts.statement, sites)] if trained else []
 
 
 def _is_from_outside(scope: Scope, text: str) -> bool:

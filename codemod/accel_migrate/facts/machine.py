@@ -106,6 +106,10 @@ class Machine:
     def read_heap(self, owner: object, key: object) -> Values:
         return self.heap[owner].get(key, UNKNOWN) if owner in self.heap else UNKNOWN
 
+    def read_attribute(self, owner: Instance, name: str) -> Values:
+        """What is known to have been written to the attribute of `owner`, or else of other objects of its class."""
+        return self.read_heap(owner.keeper, name) or self.read_heap(owner.cls, name)
+
     def held_by(self, owner: object) -> list[tuple[object, Values]]:
         """All that `owner` holds, each with its attribute, index or key."""
         return list(self.heap[owner].items()) if owner in self.heap else []
@@ -336,9 +340,9 @@ class Machine:
 
     def store_attribute(self, owner: Value, name: str, values: Values) -> None:
         if isinstance(owner, Instance):
-            self.write_heap(owner.cls, name, values)
+            self.write_heap(owner.keeper, name, values)
             if not values:
-                self.write_heap(owner.cls, f"unknown {name}", frozenset({Literal(True)}))
+                self.write_heap(owner.keeper, f"unknown {name}", frozenset({Literal(True)}))
             self._note_part(owner, values)
         elif isinstance(owner, Made | ClassValue):
             self.write_heap(owner, name, values)

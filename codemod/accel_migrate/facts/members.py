@@ -104,7 +104,7 @@ class Members:
         return frozenset(v for values in offered for v in values if isinstance(v, ClassValue | Function))
 
     def _instance_attribute(self, value: Instance, name: str) -> Values:
-        stored = self.machine.read_heap(value.cls, name)
+        stored = self.machine.read_attribute(value, name)
         inherited = self._class_attribute(value.cls, name, value)
         if name == "param_groups" and self.facts.class_role(value.cls) is Role.OPTIMIZER:
             return frozenset(Made(Role.PARAMETERS, site, catalog.PARAM_GROUPS) for site in self.facts.optimized[value.site]) | stored | inherited

@@ -106,6 +106,13 @@ class Instance:
 
     cls: ClassValue
     site: ast.AST
+    rows: bool = False
+    """Whether the function that makes it was given rows of a batch: what a model makes of other tensors is apart."""
+
+    @property
+    def keeper(self) -> object:
+        """Where what is written to its attributes is kept."""
+        return (self.cls, "rows") if self.rows else self.cls
 
 
 @dataclass(frozen=True)

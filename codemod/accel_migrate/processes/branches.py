@@ -15,7 +15,7 @@ class Branches(Compared):
     """Deletions of whole statements that branch, in `after`."""
 
     def empty_branches(self) -> Iterator[Edit]:
-        """`if`s which lost all they had in them."""
+        """`if`s, `try`s and loops which lost all they had in them."""
         known = set().union(*(s.index.texts(ast.If) for s in self.before.sources))
         for node in self._nodes(ast.If):
             assert isinstance(node, ast.If)
@@ -28,6 +28,10 @@ class Branches(Compared):
                 yield DropElse(source=self._source(node), rule=ID, why=WHY, node=node)
             elif is_empty(node.body) and not node.orelse:
                 yield DropElse(source=self._source(node), rule=ID, why=WHY, node=parent)  # type: ignore[arg-type]
+        for node in self._nodes(ast.Try):
+            assert isinstance(node, ast.Try)
+            if is_empty(node.body) and not (node.orelse or node.finalbody) and ast.unparse(node) not in self._known_tries:
+                yield self._delete(node)
         for node in self._nodes(ast.For):
             assert isinstance(node, ast.For)
             if is_empty(node.body) and not node.orelse and looks_only(node.iter) and ast.unparse(node) not in self._known_loops:
@@ -48,6 +52,10 @@ class Branches(Compared):
         while node in self.after.parents:
             node = self.after.parents[node]
             yield node
+
+    @cached_property
+    def _known_tries(self) -> set[str]:
+        return set().union(*(s.index.texts(ast.Try) for s in self.before.sources))
 
     @cached_property
     def _known_loops(self) -> set[str]:

@@ -49,11 +49,16 @@ class Start:
 def called_directly(facts: Facts) -> list[Edit]:
     """The edits of one start of processes; none where there is none, or its arguments are out of sight."""
     for call in training_starts(facts):
-        start = _spawned(facts, call) or _looped(facts, call)
+        start = start_of_processes(facts, call)
         if start is not None and _can_be_called(facts, start):
             unshared = [e for e in without_sharing(facts) if not isinstance(e, Finding)]
             return [*_called(facts, start), *_launched(facts, start), *unshared]
     return []
+
+
+def start_of_processes(facts: Facts, call: ast.Call) -> Start | None:
+    """What `call` starts, where that can be seen."""
+    return _spawned(facts, call) or _looped(facts, call)
 
 
 def _spawned(facts: Facts, call: ast.Call) -> Start | None:

@@ -17,6 +17,7 @@ from accel_migrate.facts.distributed import process_group_calls
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.interpret import gather_facts
 from accel_migrate.places import node_of
+from accel_migrate.processes.counts import numbers_of_processes
 from accel_migrate.processes.fold import Folding
 from accel_migrate.processes.launch_scripts import launch_notes
 from accel_migrate.processes.spawn import called_directly, without_sharing
@@ -81,11 +82,11 @@ def staged(project: Project, facts: Facts, options: Options) -> Staged:
     stage.findings += stage.relocated(folding.findings)
     if stage.changed:
         _repeat(stage, lambda: leftovers(project, stage.project))
-    shared = stage.relocated(f for f in without_sharing(stage.facts) if isinstance(f, Finding))
+    about_starts = stage.relocated(f for f in (*without_sharing(stage.facts), *numbers_of_processes(stage.facts)) if isinstance(f, Finding))
     folded = stage.project
     _repeat(stage, lambda: called_directly(stage.facts))
     if stage.project is not folded:
-        stage.findings += shared
+        stage.findings += about_starts
     return stage
 
 

@@ -189,7 +189,7 @@ class _Pass(cst.CSTTransformer):
 
     def _in_brackets_of(self, original: Any, new: cst.BaseExpression) -> cst.BaseExpression:
         """The original's parentheses stay where layout or grammar want them."""
-        if original.lpar and (self._cautious or strength(new) < ATOM or _laid_out(original) or "\n" in code(new)):
+        if original.lpar and (self._cautious or strength(new) < ATOM or _laid_out(original) or _breaks_openly(new)):
             return new.with_changes(lpar=(*original.lpar, *new.lpar), rpar=(*new.rpar, *original.rpar))
         if self._cautious and _may_touch_words(original) and not _may_touch_words(new):
             return parenthesise(new)
@@ -304,6 +304,11 @@ def _laid_out(node: Any) -> bool:
     return isinstance(node.lpar[0].whitespace_after, cst.ParenthesizedWhitespace) or isinstance(
         node.rpar[-1].whitespace_before, cst.ParenthesizedWhitespace
     )
+
+
+def _breaks_openly(node: cst.BaseExpression) -> bool:
+    """Whether a line of `node` ends outside of brackets of its own."""
+    return "\n" in code(node.func if isinstance(node, cst.Call) else node)
 
 
 def _may_touch_words(node: cst.BaseExpression) -> bool:

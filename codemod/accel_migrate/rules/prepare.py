@@ -142,6 +142,7 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
     blocks: dict[int, tuple[list[ast.stmt], list[Variable]]] = {}
     for variable in group:
         for block, part in _by_branch(context, container, variable):
+            block = _in_guard(context, block)
             blocks.setdefault(id(block), (block, []))[1].extend(lives(context.facts, block, part))
     waves = [(block, wave) for block, variables in blocks.values() for wave in _waves(context, block, variables)]
     for block, variables in waves:
@@ -157,6 +158,13 @@ def _prepare(context: Context, scope: Scope, loops: tuple[ast.stmt, ...], group:
         if indent + len(template) > 100 and "," in names:
             template = f"{names} = {call}(\n    {names}\n)"
         yield InsertAfter(source=context.source(anchor), rule=ID, why=WHY, node=anchor, template=template)
+
+
+def _in_guard(context: Context, block: list[ast.stmt]) -> list[ast.stmt]:
+    """`block`, or the main guard below it if the accelerator is made in that."""
+    guard = next((a for a in context.facts.ancestors(context.home.anchor) if _is_main_guard(a)), None)
+    above = isinstance(guard, ast.If) and guard in block and context.facts.block(context.home.anchor) is not block
+    return guard.body if above else block  # type: ignore[union-attr]
 
 
 def _by_branch(context: Context, container: ast.AST, variable: Variable) -> Iterator[tuple[list[ast.stmt], Variable]]:
