@@ -105,6 +105,8 @@ class Scalers:
             return None  # `for part in (model, optimizer, scaler): part.load_state_dict(...)`
         if name in OPTIONAL and self.may_be_off:
             return self.context.replace(self.rule, call, self.context.say(OPTIONAL[name], call), self.why)
+        if call in self.context.states.restored:
+            return None  # `load_state` brings it back
         if name == "load_state_dict" and self.may_be_off and isinstance(statement, ast.Expr) and call.args:
             return self._restored(call, statement)
         return None

@@ -159,8 +159,8 @@ def test_weights_from_a_state_and_looks_for_it() -> None:
         .replace("if args.resume", 'if os.path.isfile("last.pt")')
     )
     text = after(converted(code + test))
-    assert text.count('os.path.isdir("last.pt")') == 2
-    assert text.endswith('if os.path.isdir("last.pt"):\n    accelerator.load_model(model, "last.pt")\n')
+    assert text.count('os.path.exists("last.pt")') == 2
+    assert text.endswith('if os.path.exists("last.pt"):\n    accelerator.load_model(model, "last.pt")\n')
 
 
 def test_a_state_of_mid_epoch_goes_on_in_its_epoch() -> None:
@@ -194,3 +194,11 @@ def test_another_target_is_refused(tmp_path, capsys) -> None:
     script.write_text(START + LOAD + LOOP + SAVE)
     assert main([str(script), "--checkpoint", "state", "--target", "accelerate"]) == 2
     assert "--checkpoint state needs --target accel_runtime" in capsys.readouterr().err
+
+
+def test_a_scaler_that_may_be_off_comes_back_with_the_state() -> None:
+    start = START + 'parser.add_argument("--amp", action="store_true")\nscaler = torch.amp.GradScaler(enabled=args.amp)\n'
+    load = LOAD + '    scaler.load_state_dict(checkpoint["scaler"])\n'
+    loop = LOOP.replace("loss.backward()", "scaler.scale(loss).backward()").replace("optimizer.step()", "scaler.step(optimizer)\n        scaler.update()")
+    text = after(converted(load + loop + SAVE.replace('"epoch": epoch', '"epoch": epoch, "scaler": scaler.state_dict()'), start))
+    assert "    accelerator.load_state(args.resume)\n    start_epoch = " in text and "scaler" not in text.split("prepare(")[1]

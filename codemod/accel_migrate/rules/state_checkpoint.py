@@ -172,16 +172,16 @@ def _load_weights(context: Context, loaded: Loaded) -> Iterator[Edit]:
 
 
 def _looks(context: Context, states: States) -> Iterator[Edit]:
-    """`os.path.isfile(path)` asks for a folder now."""
+    """`os.path.isfile(path)` asks for anything there now: a file of the original is an error of `load_state`, and not passed over."""
     paths = [*(s.path for s in states.saved), *(loaded.path for loaded in (*states.loaded, *states.weights))]
     for call in context.calls_of("os.path.isfile"):
         if call.args and any(same_file(context, call.args[0], path) for path in paths):
             if isinstance(call.func, ast.Attribute):
-                yield context.replace(ID, call.func, f"{ast.unparse(call.func.value)}.isdir", WHY)
+                yield context.replace(ID, call.func, f"{ast.unparse(call.func.value)}.exists", WHY)
             else:
-                yield context.replace(ID, call.func, "os.path.isdir", WHY)
+                yield context.replace(ID, call.func, "os.path.exists", WHY)
                 yield AddImport(source=context.source(call), rule=ID, module="os")
     for _, node in context.facts.nodes(ast.Call):
         asks = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "is_file"
         if asks and any(same_file(context, node.func.value, path) for path in paths):  # type: ignore[attr-defined]
-            yield context.replace(ID, node.func, "{path}.is_dir", WHY, path=node.func.value)  # type: ignore[attr-defined]
+            yield context.replace(ID, node.func, "{path}.exists", WHY, path=node.func.value)  # type: ignore[attr-defined]
