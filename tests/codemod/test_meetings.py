@@ -99,3 +99,36 @@ def test_a_table_of_all_samples_is_filled_for_the_whole_batch() -> None:
     text, findings = migrated("bank = torch.zeros(96, 2)\n" + STEP + "    with torch.no_grad():\n        bank[y] = 0.5 * bank[y] + 0.5 * out\n")
     assert "bank[accelerator.gather_for_metrics(y)] = 0.5 * accelerator.gather_for_metrics(bank[y]) + 0.5 * accelerator.gather_for_metrics(out)" in text
     assert "kept-rows" not in findings
+
+
+ONE_HOT = """\
+def one_hot(y, classes):
+    table = np.zeros((y.shape[0], classes))
+    table[range(y.shape[0]), y] = 1.0
+    return torch.FloatTensor(table)
+
+
+for x, y in loader:
+    optimizer.zero_grad()
+    target = one_hot(y.numpy(), 2)
+    loss = F.mse_loss(model(x), target)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_an_entry_of_each_row_is_found_on_its_process() -> None:
+    text, findings = migrated(ONE_HOT)
+    assert "gather" not in text
+    assert findings == []
+
+
+def test_pooled_rows_are_followed_through_a_model_of_the_program() -> None:
+    judge = "class Judge(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(2, 1)\n\n    def forward(self, x):\n        return self.layer(x)\n\n\njudge = Judge()\n"
+    judge += "critic = torch.optim.SGD(judge.parameters(), lr=0.1)\n"
+    pool = "class Pool:\n    def __init__(self):\n        self.rows = []\n\n    def exchange(self, rows):\n        taken = []\n        for row in rows.data:\n            row = torch.unsqueeze(row, 0)\n            self.rows.append(row)\n"
+    pool += "            taken.append(self.rows[random.randrange(len(self.rows))])\n        return torch.cat(taken)\n\n\npool = Pool()\n"
+    step = "    old = pool.exchange(out)\n    fault = F.mse_loss(judge(old.detach()), torch.zeros(x.size(0), 1))\n    critic.zero_grad()\n    fault.backward()\n    critic.step()\n"
+    text, findings = migrated("import random\n" + judge + pool + STEP + step)
+    assert "kept-rows" in findings
+    assert "pool.exchange(out)" in text

@@ -46,6 +46,8 @@ class Comprehensions:
         rows = self._iterated_rows(node.generators) if not isinstance(node, ast.DictComp) else UNKNOWN
         if rows:
             return frozenset({box}) | ops.local(Spread.SHARD, rows, axis=0)  # one element for each row
+        if not any(locals_of(self._deep(self.facts.of(part))) for g in node.generators for part in ast.walk(g.iter) if isinstance(part, ast.expr)):
+            return frozenset({box})  # `[model(x) for model in models]`: a list of tensors with rows, as a list display makes one
         return frozenset({box}) | frozenset(v for v in values if isinstance(v, Local) and v.spread is Spread.SHARD and not v.whole)
 
     on_ListComp = on_SetComp = on_GeneratorExp = on_DictComp = comprehension

@@ -176,7 +176,7 @@ class Containers:
                 found |= self.machine.read_heap(value, "yields")
             elif isinstance(value, Local) and value.spread is Spread.SHARD and not value.whole:  # a single row of whole ones is the same on all processes
                 fields = value.batch or value.output
-                found.add(replace(value, batch=False) if fields else Local(Spread.ROW))
+                found.add(replace(value, batch=False) if fields else Local(Spread.ROW, taken=value.taken))
             elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
                 found |= self.calls.taken_from(value, ANY) or {value}
             elif value is TRAINABLE:

@@ -35,7 +35,7 @@ class Meetings:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.in_step = False
-        """Whether rows that were kept batch by batch were met on the way, read by the number of the batch in a loop over the same loader."""
+        """Whether each process's own rows were met on the way: kept batch by batch and read by the number of the batch, or one entry for each row."""
         self._names: dict[tuple[object, str], list[ast.Name]] = defaultdict(list)
         self._attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
         for _, node in facts.nodes(ast.Name, ast.Attribute):
@@ -52,8 +52,8 @@ class Meetings:
             if node in seen:
                 continue
             seen.add(node)
-            self.in_step |= self._is_of_same_batch(node, rows)
             parent = self.facts.parents.get(node)
+            self.in_step |= self._is_of_same_batch(node, rows) or _is_in_each_row(parent, node)
             others = [other for other in self._beside(parent, node) if other not in seen and self._is_local(other)]
             if others:
                 yield parent, others  # type: ignore[misc]
@@ -116,6 +116,8 @@ class Meetings:
         elif isinstance(parent, ast.Subscript):
             if parent.value is node:
                 yield parent
+            elif isinstance(parent.ctx, ast.Store) and _is_in_each_row(parent, node):
+                yield from self._reads_of(parent.value, self.facts.statement(parent))
         elif isinstance(parent, ast.For | ast.comprehension):
             if parent.iter is node:
                 yield from self._reads_of(self._item(parent.target, node), parent)
@@ -148,8 +150,8 @@ class Meetings:
         for function in functions:
             if isinstance(function, ast.FunctionDef):
                 yield from self._given_to(function, call, node, keyword)
-        if not functions:
-            yield call
+        if not any(call in self.facts.callers.get(function, {}) for function in functions):  # type: ignore[call-overload]
+            yield call  # unknown, or a model of the program: rows for rows
 
     def _makes_data(self, function: ast.AST) -> bool:
         """Whether `function` sets up a data set of the program's."""
@@ -209,3 +211,14 @@ class Meetings:
                 if self.facts.inside(read, block):
                     return True
         return False
+
+
+def _is_in_each_row(place: ast.AST | None, slice_: ast.expr) -> bool:
+    """Whether `place` is one entry of each row: `table[range(len(y)), y]`, `table[torch.arange(y.shape[0]), y]`."""
+    if not isinstance(place, ast.Subscript) or place.slice is not slice_ or not isinstance(slice_, ast.Tuple) or len(slice_.elts) != 2:
+        return False
+    rows, entry = slice_.elts
+    if not isinstance(rows, ast.Call) or ast.unparse(rows.func).rpartition(".")[2] not in {"range", "arange"} or not rows.args:
+        return False
+    text = ast.unparse(entry)
+    return ast.unparse(rows.args[0]) in {f"len({text})", f"{text}.shape[0]", f"{text}.size(0)"}
