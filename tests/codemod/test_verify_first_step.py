@@ -9,6 +9,7 @@ import pytest
 from accel_migrate.verify.first_step import reasons_of_gradients
 from accel_migrate.verify.records import Pass, Record, Step
 from accel_migrate.verify.report import Comparison, Difference
+from accel_migrate.verify.samples import read_alike
 
 STEP = Step(optimizer=0, loss=1.0, backwards=1, rates=(0.1,), gradients=(3.0, 4.0), weights=(1.0, 2.0), zeroed=1)
 
@@ -38,3 +39,19 @@ def reason(records: list[Record], step: int = 2) -> str:
 )
 def test_reasons(sizes: list[tuple[int, ...]], changes: dict[str, object], said: str) -> None:
     assert said in reason([record(*each, **changes) for each in sizes])
+
+
+@pytest.mark.parametrize(
+    ("read", "alike"),
+    [
+        ([[(0, 1, 2, 3), (4, 5)]], True),
+        ([[(3, 1, 2, 0), (4, 5)]], False),
+        ([[(0, 1), (4,)], [(2, 3), (5,)]], True),
+        ([[(2, 3), (5,)], [(1, 0), (4,)]], True),
+        ([[(0, 4), (1,)], [(2, 3), (5,)]], False),
+        ([[], []], False),
+    ],
+)
+def test_batches_of_the_same_samples_are_told_from_shuffled_ones(read: list[list[tuple[int, ...]]], alike: bool) -> None:
+    original, *records = (Record(passes=[Pass(0, batches, trains=True)]) for batches in ([(0, 1, 2, 3), (4, 5)], *read))
+    assert read_alike(original, records) is alike

@@ -13,7 +13,7 @@ from accel_migrate.verify.first_step import batch_sizes, reasons_of_gradients, u
 from accel_migrate.verify.records import Record
 from accel_migrate.verify.report import Comparison
 from accel_migrate.verify.runs import Traced
-from accel_migrate.verify.samples import train_on_the_same
+from accel_migrate.verify.samples import read_alike, train_on_the_same
 from accel_migrate.verify.stacks import odd_one
 from accel_migrate.verify.suspects import EXPECTED, Cause, draw_numbers_of_their_own
 
@@ -29,6 +29,10 @@ _CAUSES = {
     "denominators": "the processes average over unequal numbers of terms and their means count the same: the mean over the whole batch weighs them (accelerator.backward weighs by samples, its weight= by what you give it)",
     "batchnorm": "BatchNorm takes its statistics over each process's part of the batch, not over the whole",
 }
+_SAME_SAMPLES = (
+    "rounding that this training amplifies: every batch holds the original's samples, and in a fixed order of them it rounds alike "
+    "(Adam, say, divides gradients that are zero but for rounding by their own size)"
+)
 _ON_ONE = {
     "dropout": "dropout: other masks are drawn, since random numbers are drawn in another order or number than in the original",
     "augmentation": "augmentation: samples are read with other random numbers than in the original",
@@ -56,6 +60,8 @@ def reasons(original: Traced, got: Traced, result: Comparison, cause: Cause | No
 def _caused_by(name: str, original: Traced, records: Sequence[Record], result: Comparison) -> str:
     if len(records) == 1 and name in _ON_ONE:
         return _ON_ONE[name]
+    if name == "shuffle" and read_alike(original.records[0], records):
+        return _SAME_SAMPLES
     if name == "precision":
         return rounding.reason(original.records[0], records)
     if name == "denominators":

@@ -22,6 +22,19 @@ def compare_samples(original: Record, records: Sequence[Record]) -> list[Differe
     return []
 
 
+def read_alike(original: Record, records: Sequence[Record]) -> bool:
+    """Whether every batch of training that was recorded holds the original's samples."""
+    passes = [[p for p in record.passes if p.trains] for record in (original, *records)]
+    whole = bool(passes[0]) and all(len(each) == len(passes[0]) and all(p.batches for p in each) for each in passes)
+    if len(records) == 1:
+        return whole and [p.batches for p in passes[0]] == [p.batches for p in passes[1]]
+    return whole and not any(_batches(number, *each) for number, each in enumerate(_by_pass(passes), 1))
+
+
+def _by_pass(passes: Sequence[Sequence[Pass]]) -> Iterator[tuple[Pass, Sequence[Pass]]]:
+    return ((one, others) for one, *others in zip(*passes, strict=True))
+
+
 def train_on_the_same(original: Record, records: Sequence[Record]) -> bool:
     """Whether every process gives its model all that the original gives it."""
     cut = any(record.first_input != original.first_input for record in records)
