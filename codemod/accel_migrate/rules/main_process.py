@@ -77,10 +77,17 @@ def _say_by_other_name(context: Context, call: ast.Call) -> Iterator[Edit]:
 
 
 def _progress(context: Context, call: ast.Call) -> Iterator[Edit]:
-    if any(k.arg == "disable" for k in call.keywords):
+    asked = next((k.value for k in call.keywords if k.arg == "disable"), None)
+    constant = asked is None or isinstance(asked, ast.Constant)
+    if (context.distributed and not constant) or (isinstance(asked, ast.Constant) and asked.value) or (asked is not None and "main_process" in ast.unparse(asked)):
         return
     text, imports = context.say_anywhere(f"not {ACCELERATOR}.is_local_main_process", call, ID)
-    yield AddArgument(source=context.source(call), rule=ID, why=WHY, node=call, value=text, keyword="disable")
+    if asked is None:
+        yield AddArgument(source=context.source(call), rule=ID, why=WHY, node=call, value=text, keyword="disable")
+    elif not constant:
+        yield context.replace(ID, asked, f"{{x}} or {text}", WHY, x=asked)
+    else:  # None asks the terminal
+        yield context.replace(ID, asked, f"{text} or None" if asked.value is None else text, WHY)  # type: ignore[attr-defined]
     yield from imports
 
 
