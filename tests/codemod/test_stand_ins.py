@@ -107,3 +107,31 @@ def test_branches_that_became_alike_are_one_and_the_group_is_made_in_the_guard()
 def test_workers_seed_themselves(worker: str) -> None:
     text = after(migrated(script(f"torch.manual_seed(1)\n{worker}" + LOOP.format(unpacked="batch"))))
     assert "set_seed(1)" in text and text.count("torch.manual_seed(") == 1
+
+
+RESUMED = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--resume")
+args = parser.parse_args()
+use_cuda = torch.cuda.is_available()
+if args.resume:
+    net = torch.load(args.resume)["net"]
+else:
+    net = nn.Linear(8, 2)
+if use_cuda:
+    net.cuda()
+    net = nn.DataParallel(net)
+    torch.backends.cudnn.benchmark = True
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_model_whose_wrapper_goes_is_prepared_whether_it_was_wrapped_or_not() -> None:
+    text = after(migrated(script(RESUMED)))
+    assert "\nmodel, net, optimizer, loader = accelerator.prepare(" in text

@@ -14,6 +14,7 @@ from dataclasses import replace
 from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, Inner, InsertAfter, ReplaceExpression, Severity
+from accel_migrate.facts import catalog
 from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
@@ -83,7 +84,7 @@ def _variables(context: Context, wanted: dict[Object, None]) -> list[Variable]:
     for binding in context.facts.bindings:
         if not isinstance(binding.target, ast.Name | ast.Attribute) or context.in_model(binding.statement) or _takes_out(binding.statement):
             continue
-        if _throws_away(binding):
+        if _throws_away(binding) or _wraps_itself(context, binding.statement):
             continue
         made = {o for o in _objects(context, binding) if o in wanted}
         roles = {role for _, role in made}
@@ -115,6 +116,14 @@ def _takes_out(statement: ast.stmt) -> bool:
         return True
     value = getattr(statement, "value", None)
     return isinstance(value, ast.Attribute) and value.attr == "module"
+
+
+def _wraps_itself(context: Context, statement: ast.stmt) -> bool:
+    """`model = DataParallel(model)`, which goes, makes nothing."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call) or not statement.value.args:
+        return False
+    wraps = context.facts.external.get(statement.value) in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL
+    return wraps and ast.unparse(statement.targets[0]) == ast.unparse(statement.value.args[0])
 
 
 def _without_results(context: Context, variables: list[Variable]) -> list[Variable]:
@@ -194,7 +203,7 @@ def _waves(context: Context, block: list[ast.stmt], variables: list[Variable]) -
     """`variables` in groups: what is used to run models or looped over, or gets another value, before the others are made is prepared before that."""
     sites = {site for v in variables for site, role in v.made if role is Role.LOADER}
     used = [i for i, s in enumerate(block) if isinstance(s, RUNNABLE) and (runs_models(context.facts, s) or loops_over(context.facts, s, sites))]
-    runs = [*used, *(i for i, s in enumerate(block) if _rebinds(s, variables))]
+    runs = [*used, *(i for i, s in enumerate(block) if _rebinds(s, variables) and not _wraps_itself(context, s))]
     waves: dict[int, list[Variable]] = defaultdict(list)
     for variable in variables:
         statements = {id(b.statement) for b in variable.bindings}
@@ -215,7 +224,7 @@ def _rebinds(statement: ast.stmt, variables: list[Variable]) -> bool:
 def _block_for(context: Context, container: ast.AST, variable: Variable) -> list[ast.stmt]:
     """The outermost block inside `container` in which `variable` is surely bound after its bindings."""
     facts = context.facts
-    statement, bound = variable.bindings[-1].statement, [b.statement for b in variable.bindings]
+    statement, bound = variable.bindings[-1].statement, [*(b.statement for b in variable.bindings), *_other_bindings(variable)]
     block = facts.block(statement)
     while (parent := facts.parents[statement]) is not container and isinstance(parent, ast.stmt):
         if isinstance(parent, ast.If) and not surely_bound(facts, bound, parent) and not _is_main_guard(parent):
@@ -225,6 +234,13 @@ def _block_for(context: Context, container: ast.AST, variable: Variable) -> list
         statement = parent
         block = facts.block(statement)
     return block
+
+
+def _other_bindings(variable: Variable) -> Iterator[ast.stmt]:
+    """Assignments of something of which nothing is known, as `model = checkpoint["model"]`; not of `None`."""
+    for node in ast.walk(variable.scope.node):
+        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant) and variable.text in map(ast.unparse, node.targets):
+            yield node
 
 
 def _is_used_after(context: Context, variable: Variable, statement: ast.stmt, block: list[ast.stmt]) -> bool:
