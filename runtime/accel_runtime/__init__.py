@@ -15,6 +15,7 @@ _HOME = {
     "Accelerator": "accelerator",
     "AcceleratorState": "state",
     "AutocastKwargs": "kwargs",
+    "CheckpointError": "checkpoint.errors",
     "DataLoaderConfiguration": "kwargs",
     "DeepSpeedPlugin": "deepspeed_plugin",
     "DistributedDataParallelKwargs": "kwargs",

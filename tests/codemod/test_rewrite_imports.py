@@ -99,6 +99,27 @@ ADD: dict[str, tuple[str, Edits, str]] = {
         lambda s: [s.add_import("numpy"), s.add_import("torch"), s.add_import("numpy")],
         "import os\n\nimport numpy\nimport torch\n",
     ),
+    "the standard library's beside its own, above code that the installed packages need": (
+        '"""Doc."""\nimport json\nimport sys\nfrom dataclasses import fields\n\nsys.path.insert(0, "src")\n\nimport torch\nimport yaml\n',
+        lambda s: [s.add_import("logging"), s.add_import("contextlib", "nullcontext")],
+        '"""Doc."""\nimport json\nimport logging\nimport sys\nfrom contextlib import nullcontext\nfrom dataclasses import fields\n\n'
+        'sys.path.insert(0, "src")\n\nimport torch\nimport yaml\n',
+    ),
+    "the standard library's above the others": (
+        '"""Doc."""\n\n# third party\nimport torch\n\nfrom models import Net\n',
+        lambda s: [s.add_import("logging")],
+        '"""Doc."""\n\nimport logging\n\n# third party\nimport torch\n\nfrom models import Net\n',
+    ),
+    "the standard library's first of all": (
+        "import torch\nx\n",
+        lambda s: [s.add_import("logging")],
+        "import logging\n\nimport torch\nx\n",
+    ),
+    "the standard library's where nothing is imported": (
+        '"""Doc."""\nx = 1\n',
+        lambda s: [s.add_import("logging")],
+        '"""Doc."""\n\nimport logging\n\nx = 1\n',
+    ),
     "next to a deleted and a wrapped statement": (
         "import torch\nx\ny\n",
         lambda s: [s.add_import("accel_runtime", "Accelerator"), s.delete("x"), s.wrap("if m:", "y")],
@@ -107,7 +128,11 @@ ADD: dict[str, tuple[str, Edits, str]] = {
 }
 
 DROP: dict[str, tuple[str, Edits, str]] = {
-    "unused": ("import os\nimport torch\n\nx = torch.y\n", lambda s: [s.drop_import("os")], "import torch\n\nx = torch.y\n"),
+    "unused": (
+        "import os\nimport torch\n\nx = torch.y\n",
+        lambda s: [s.drop_import("os")],
+        "import torch\n\nx = torch.y\n",
+    ),
     "still read": ("import os\nx = os.y\n", lambda s: [s.drop_import("os")], "import os\nx = os.y\n"),
     "no longer read after the edits": (
         "import os\n\nx = os.y\n",

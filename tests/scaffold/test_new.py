@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
+import io
 import itertools
 import subprocess
 import sys
@@ -44,7 +47,8 @@ def test_every_choice_makes_a_whole_project(task: str) -> None:
             ast.parse(files[name])
             assert max(map(len, files[name].splitlines())) <= 120, name
         settings = yaml.safe_load(files["config.yaml"])
-        config = next(node for node in ast.parse(files["config.py"]).body if isinstance(node, ast.ClassDef))
+        classes = [node for node in ast.parse(files["config.py"]).body if isinstance(node, ast.ClassDef)]
+        config = next(node for node in classes if node.name == "Config")
         assert list(settings) == [
             ast.unparse(field.target) for field in config.body if isinstance(field, ast.AnnAssign)
         ]
@@ -56,6 +60,49 @@ def test_every_choice_makes_a_whole_project(task: str) -> None:
 def test_the_linter_finds_nothing(task: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(here, render.project(Answers("digits", task)))
     assert checking.main(["train.py"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "messages"),
+    [
+        ("epochs: [1", "", ['config.yaml", line 1, column 9']),
+        ("epohcs: 1", "", ["unknown: epohcs (did you mean epochs?); missing: epochs, batch_size"]),
+        ("nothing", "", ["config.yaml holds no entries"]),
+        ("", "seed=[1", ["config.yaml holds no entries"]),
+        ("epochs: 1", "seed=[1", ["--set seed=[1: the value is not YAML"]),
+        (None, "", ["config.yaml cannot be read", "No such file"]),
+    ],
+)
+def test_wrong_settings_of_a_project_are_named_in_one_line(
+    text: str | None, change: str, messages: list[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "its_config.py").write_text(render.project(Answers("digits"))["config.py"])
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.delitem(sys.modules, "its_config", raising=False)
+    module = importlib.import_module("its_config")
+    if text is not None:
+        (here / "config.yaml").write_text(text)
+    with pytest.raises(module.ConfigError) as caught:
+        module.read_config(Path("config.yaml"), [change] if change else [])
+    said = str(caught.value)
+    assert all(message in said for message in messages) and "\n" not in said
+
+
+def _refused(folder: str) -> tuple[object, str]:
+    sys.path.insert(0, folder)
+    from train import main
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), pytest.raises(SystemExit) as stop:
+        main(["--output", f"{folder}/runs", "--resume", "nosuch"])
+    return stop.value.code, said.getvalue()
+
+
+def test_a_checkpoint_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    write(tmp_path, render.project(Answers("table", "tabular-regression")))
+    ((status, said),) = run_ranks(_refused, 1, str(tmp_path))
+    assert status == 2 and "error: Tried to find nosuch" in said and said.count("\n") == 1
 
 
 def _trained(folder: str) -> dict[str, float]:
@@ -83,6 +130,7 @@ def test_the_files_are_written_once(here: Path, capsys: pytest.CaptureFixture[st
     assert (here / "digits/slurm/train.sbatch").stat().st_mode & 0o111
     status, text = run("digits", "--yes", capsys=capsys)
     assert status == 2 and "nothing is overwritten" in text
+    assert run("work/digits", "--yes", capsys=capsys)[0] == 0 and (here / "work/digits/train.py").is_file()
 
 
 def test_a_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +144,9 @@ def test_a_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]
     [
         (["My_Net", "-y"], "my-net would do"),
         (["json", "-y"], "taken by a module"),
+        (["test", "-y"], "taken by a module"),
+        ([".", "-y"], "a folder of its own, which '.' does not name"),
+        (["..", "-y"], "a folder of its own"),
         (["a" * 50, "-y"], "at most 40"),
         (["9lives", "-y"], "beginning with a letter; lives would do"),
         (["net", "-y", "--task", "gam"], "did you mean gan?"),
@@ -153,6 +204,9 @@ def test_adding_to_a_project_takes_its_name(here: Path, capsys: pytest.CaptureFi
     assert "COPY --chown=trainer pyproject.toml" in (here / "Dockerfile").read_text()
     status, text = run("--add", "slurm", capsys=capsys)
     assert status == 2 and "nothing is overwritten" in text
+    files = sorted(render.launch_files(["k8s"], "net", "train.py", ""))
+    assert run("--add", "k8s", capsys=capsys)[0] == 0
+    assert all(name in run("--add", "k8s", capsys=capsys)[1] for name in files)
 
 
 def test_a_migrated_script_gets_launch_files_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,6 +97,22 @@ def test_detection_needs_a_sign(project: Path, capsys: pytest.CaptureFixture[str
     assert [row["assistant"] for row in rows if row["detected"]] == ["cursor", "qwen-code"]
 
 
+def test_without_a_sign_the_report_says_who_is_served(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["skill", "install"]) == 0
+    assert "For Claude Code: --agent claude-code" in capsys.readouterr().out and not (project / ".claude").exists()
+    main(["skill", "list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["assistant", "state", "skills", "documented", "rules"]
+    states = {line.split()[0]: line.split()[1] for line in lines[2:-1]}
+    assert states == {name: "served" if assistant.skills == SHARED else "-" for name, assistant in ASSISTANTS.items()}
+    main(["skill", "install", "--agent", "codex,cline"])
+    assert "For Cline, OpenAI Codex, and whoever reads" in capsys.readouterr().out
+    main(["skill", "list", "--json"])
+    rows = json.loads(capsys.readouterr().out)["assistants"]
+    assert [row["assistant"] for row in rows if row["installed"]] == ["codex", "cline"]
+    assert {row["assistant"] for row in rows if row["served"]} == {"cline", *(k for k, v in states.items() if v != "-")}
+
+
 def test_what_a_person_changed_is_kept_and_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["skill", "install", "--agent", "claude-code", "--rules"])
     (project / SHARED_SKILL).write_text("mine")

@@ -94,6 +94,9 @@ def test_pages_are_resources_and_errors_are_said(files: Files) -> None:
         assert page.contents[0].text == (SKILL / "references" / "hangs.md").read_text()
         result = await client.call_tool("verify", {"original": "nothing.py"})
         assert result.is_error and "nothing.py" in result.content[0].text
+        for tool in ("scan", "plan", "migrate", "check"):
+            result = await client.call_tool(tool, {"path": "nothing.py"})
+            assert result.is_error and "nothing.py: no such file" in result.content[0].text, tool
         result = await client.call_tool("check", {"path": "train.py", "folder": "nowhere"})
         assert result.is_error and "nowhere: there is no such folder" in result.content[0].text
 

@@ -27,6 +27,8 @@ async def accel(arguments: Sequence[str], folder: str) -> dict[str, Any]:
         document = json.loads(out)
     except json.JSONDecodeError:
         raise UserError(errors.strip()[-2000:] or f"accel {arguments[0]} ended with status {status}") from None
+    if status == 2 and document.get("errors") and not document.get("programs"):
+        raise UserError("; ".join(document["errors"])[:2000])
     return bounded({"command": shlex.join(["accel", *arguments]), "exit_status": status, **document})
 
 

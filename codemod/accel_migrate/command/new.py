@@ -85,6 +85,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.name:
         raise UserError("give the new project a name: accel new NAME (see accel new --help)")
     root = Path(arguments.name)
+    if root.name in ("", ".."):
+        raise UserError(
+            f"a project gets a folder of its own, which {arguments.name!r} does not name: accel new NAME, or a path that ends in the name"
+        )
     check_name(root.name)
     if root.exists() and not arguments.dry_run:
         raise UserError(

@@ -13,11 +13,12 @@ from accel_migrate.assistants import bundle
 from accel_migrate.assistants.install import USER, Place, detected, install, uninstall, update
 from accel_migrate.assistants.manifest import read_manifest
 from accel_migrate.assistants.plan import KEPT, REMOVE, SAME, WRITE, Step
-from accel_migrate.assistants.table import ASSISTANTS, CHECKED
+from accel_migrate.assistants.table import ASSISTANTS, CHECKED, SHARED
 from accel_migrate.command.options import split_names
 from accel_migrate.command.skill_arguments import parse_skill_arguments
 from accel_migrate.errors import UserError, internal_error
 
+_HEADINGS = ("assistant", "state", "skills", "documented", "rules")
 VERSION = 1
 """Raised when a key of the JSON document changes its meaning or goes; new keys may come at any time."""
 
@@ -86,6 +87,7 @@ def _list(arguments: argparse.Namespace, place: Place) -> int:
             "title": entry.title,
             "detected": entry.name in here,
             "installed": entry.name in there.assistants and not there.is_empty,
+            "served": not there.is_empty and (entry.name in there.assistants or place.skills(entry) == SHARED),
             "skills": place.skills(entry),
             "rules": entry.rules,
             "confirmed": entry.confirmed,
@@ -105,13 +107,18 @@ def _list(arguments: argparse.Namespace, place: Place) -> int:
         )
         return 0
     state = f"version {there.skill} is installed" if not there.is_empty else "nothing is installed"
-    print(f"{place.root}: {state}; places looked up in {CHECKED}; ? not all of them in the vendor's own documentation")
-    for row in rows:
-        marks = ("installed" if row["installed"] else "detected" if row["detected"] else "-") + (
-            "" if row["confirmed"] else " ?"
-        )
-        print(f"  {row['assistant']:18}  {marks:11}  {row['skills']:24}  {row['rules']}")
+    print(f"{place.root}: {state}; places looked up in {CHECKED}")
+    for cells in (_HEADINGS, *map(_cells, rows)):
+        print(f"  {cells[0]:18}  {cells[1]:9}  {cells[2]:24}  {cells[3]:13}  {cells[4]}")
+    print(
+        f"served: reads {SHARED}, where the skill is; in part: not all of its places are in the vendor's documentation"
+    )
     return 0
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    state = next((name for name in ("installed", "served", "detected") if row[name]), "-")
+    return row["assistant"], state, row["skills"], "yes" if row["confirmed"] else "in part", row["rules"]
 
 
 def _report(arguments: argparse.Namespace, place: Place, steps: list[Step]) -> None:
@@ -131,9 +138,13 @@ def _report(arguments: argparse.Namespace, place: Place, steps: list[Step]) -> N
         return
     for line in _lines(steps, arguments.dry_run):
         print(line)
-    if not arguments.dry_run and there.assistants:
+    if arguments.dry_run or there.is_empty:
+        return
+    if there.assistants:
+        print(f"For {', '.join(ASSISTANTS[name].title for name in there.assistants)}, and whoever reads {SHARED}/")
+    else:
         print(
-            f"For {', '.join(ASSISTANTS[name].title for name in there.assistants)}, and whoever reads .agents/skills/"
+            f"No assistant found here: for whoever reads {SHARED}/. For Claude Code: --agent claude-code (accel skill list: all)"
         )
 
 

@@ -53,7 +53,9 @@ def _with_names(module: cst.Module, name: str, names: list[str]) -> cst.Module:
 
 def _from_imports(line: cst.CSTNode) -> list[cst.ImportFrom]:
     smalls = line.body if isinstance(line, cst.SimpleStatementLine) else ()
-    return [small for small in smalls if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar)]
+    return [
+        small for small in smalls if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar)
+    ]
 
 
 def _swapped(line: Line, old: cst.ImportFrom, new: cst.ImportFrom) -> Line:
@@ -106,12 +108,16 @@ def _placed(module: cst.Module, text: str, key: _Key) -> cst.Module:
     line = cst.parse_statement(text)
     assert isinstance(line, cst.SimpleStatementLine)
     body = list(module.body)
-    run = _import_run(body)
-    block = _third_party_block(body, run)
+    runs = _import_runs(body)
+    run = _import_run(runs)
+    standard = _section(key.module) == 0
+    block = _standard_block(body, runs[: runs.index(run) + 1]) if standard else _third_party_block(body, run)
     if block:
         return module.with_changes(body=_into_block(body, block, key, line))
     ends_line = module.has_trailing_newline or not body
-    return module.with_changes(body=_as_block(body, run, line, bool(module.header)), has_trailing_newline=ends_line)
+    on_top = standard and run
+    made = _on_top(body, run[0].index, line) if on_top else _as_block(body, run, line, bool(module.header))
+    return module.with_changes(body=made, has_trailing_newline=ends_line)
 
 
 def _entry(index: int, line: cst.CSTNode) -> _Entry | None:
@@ -132,9 +138,8 @@ def _section(module: str) -> int:
     return 0 if module.partition(".")[0] in sys.stdlib_module_names else 1
 
 
-def _import_run(body: Sequence[cst.CSTNode]) -> list[_Entry]:
-    """The first run of imports that has an installed package in it, else the first run; at most docstring, `try` and
-    `if` statements may stand between the imports of one run."""
+def _import_runs(body: Sequence[cst.CSTNode]) -> list[list[_Entry]]:
+    """Runs of imports; at most docstring, `try` and `if` statements may stand between the imports of one run."""
     runs: list[list[_Entry]] = [[]]
     for index, line in enumerate(body):
         entry = _entry(index, line)
@@ -142,11 +147,28 @@ def _import_run(body: Sequence[cst.CSTNode]) -> list[_Entry]:
             runs[-1].append(entry)
         elif runs[-1] and not isinstance(line, cst.Try | cst.If):
             runs.append([])
+    return runs
+
+
+def _import_run(runs: Sequence[list[_Entry]]) -> list[_Entry]:
+    """The first run that has an installed package in it, else the first run."""
     return next((run for run in runs if any(entry.section == 1 for entry in run)), runs[0])
 
 
 def _third_party_block(body: Sequence[cst.CSTNode], run: Sequence[_Entry]) -> list[_Entry]:
     """The installed packages' imports of one block between blank lines, that of torch if there is one."""
+    candidates = _blocks(body, run, 1)
+    with_torch = [b for b in candidates if any(e.key.module.partition(".")[0] == "torch" for e in b)]
+    return next(iter([*with_torch, *candidates]), [])
+
+
+def _standard_block(body: Sequence[cst.CSTNode], runs: Sequence[Sequence[_Entry]]) -> list[_Entry]:
+    """The standard library's imports of the first block that has such."""
+    return next((block for run in runs for block in _blocks(body, run, 0)), [])
+
+
+def _blocks(body: Sequence[cst.CSTNode], run: Sequence[_Entry], section: int) -> list[list[_Entry]]:
+    """The imports of a section in each block between blank lines that has such."""
     blocks: list[list[_Entry]] = []
     for entry in run:
         leading = body[entry.index].leading_lines  # type: ignore[attr-defined]
@@ -154,10 +176,8 @@ def _third_party_block(body: Sequence[cst.CSTNode], run: Sequence[_Entry]) -> li
         if not adjacent or any(map(is_blank, leading)):
             blocks.append([])
         blocks[-1].append(entry)
-    installed = [[entry for entry in block if entry.section == 1] for block in blocks]
-    candidates = [block for block in installed if block]
-    with_torch = [b for b in candidates if any(e.key.module.partition(".")[0] == "torch" for e in b)]
-    return next(iter([*with_torch, *candidates]), [])
+    chosen = [[entry for entry in block if entry.section == section] for block in blocks]
+    return [block for block in chosen if block]
 
 
 def _into_block(body: list[Line], block: Sequence[_Entry], key: _Key, line: cst.SimpleStatementLine) -> list[Line]:
@@ -184,9 +204,15 @@ def _interleaved(block: Sequence[_Entry]) -> bool:
     return kinds != sorted(kinds)
 
 
-def _as_block(
-    body: list[Line], run: Sequence[_Entry], line: cst.SimpleStatementLine, has_header: bool
-) -> list[Line]:
+def _on_top(body: list[Line], at: int, line: cst.SimpleStatementLine) -> list[Line]:
+    """A block of its own above the imports at `at`, whose comments stay with them."""
+    leading = tuple(body[at].leading_lines)  # type: ignore[union-attr]
+    blanks = blanks_of(leading)
+    below = body[at].with_changes(leading_lines=(cst.EmptyLine(indent=False), *leading[len(blanks) :]))
+    return [*body[:at], line.with_changes(leading_lines=blanks), below, *body[at + 1 :]]
+
+
+def _as_block(body: list[Line], run: Sequence[_Entry], line: cst.SimpleStatementLine, has_header: bool) -> list[Line]:
     """A block of its own: behind the standard library's imports, else below docstring and `__future__`."""
     before = [entry.index + 1 for entry in run if entry.section < 2]
     at = before[-1] if before else _preamble(body)

@@ -18,7 +18,8 @@ from accel_migrate.scaffold import catalog
 _NAME = re.compile(r"[a-z](?:-?[a-z0-9])*")
 _LONGEST = 40
 """Kubernetes allows 63 characters for what it names after a job, numbers included."""
-_TAKEN = {"accel", "config", "data", "model", "train", "torch", "transformers", "tests", "runs"}
+_TAKEN = {"accel", "config", "data", "model", "train", "torch", "transformers", "test", "tests", "runs"}
+"""Modules of the project, what it depends on, and `test`, which Python leaves out of `stdlib_module_names`."""
 
 
 @dataclass(frozen=True)

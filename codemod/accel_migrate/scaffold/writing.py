@@ -40,4 +40,7 @@ def check_free(root: Path, files: Files) -> None:
 
 
 def _more(there: list[str]) -> str:
-    return f" (nor are {len(there) - 1} more: {', '.join(there[1:4])})" if len(there) > 1 else ""
+    if len(there) == 1:
+        return ""
+    rest = f" and {len(there) - 6} more" if len(there) > 6 else ""
+    return f" (there too: {', '.join(there[1:6])}{rest})"

@@ -110,7 +110,8 @@ def on_main(world: World, work: Callable[[], T], what: str) -> T:
     outcome, error = _try(work) if world.is_main else (None, None)
     value, text = broadcast_object_list(world, [outcome])[0]
     if text is not None:
-        raise CheckpointError(_headed(what, text)) from error
+        said_already = isinstance(error, CheckpointError)
+        raise CheckpointError(_headed(what, text)) from (None if said_already else error)
     return value
 
 
