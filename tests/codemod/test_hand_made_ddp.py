@@ -151,6 +151,16 @@ def test_the_main_process_goes_first() -> None:
     assert "    with accelerator.main_process_first():\n        data = torch.load('x.pt')\n    print(data)" in result(launched(code))
 
 
+def test_no_collective_where_the_main_process_goes_first() -> None:
+    """A model made in a function that the main process runs first is prepared when all have made it."""
+    made = "    def make():\n        net = nn.Linear(8, 2)\n        return net\n\n"
+    turn = "    if dist.get_rank() != 0:\n        dist.barrier()\n    model = make()\n    if dist.get_rank() == 0:\n        dist.barrier()\n    model = DDP(model)\n"
+    line = next(line for line in BODY.splitlines(keepends=True) if "DDP(" in line)
+    got = result(launched(body=made + BODY.replace(line, turn)))
+    assert "    with accelerator.main_process_first():\n        model = make()\n" in got
+    assert got.count(".prepare(") == 1 and "        return net\n" in got and "prepare(net)" not in got
+
+
 # -- starting processes ------------------------------------------------------------------------------------------
 WORKER = BODY.replace("    dataset", "    dist.init_process_group('gloo', rank=rank, world_size=size)\n    dataset", 1)
 

@@ -25,3 +25,10 @@ OTHERS = "not accelerator.is_local_main_process"
 def test_other_processes_show_none(given: str, expected: str) -> None:
     loop = STEP.replace("in loader", f"in tqdm(loader{given})")
     assert f"in tqdm(loader{expected}):" in after(migrated(script(f"from tqdm import tqdm\nquiet, loud = bool(loader), True\n{loop}")))
+
+
+@pytest.mark.parametrize("read", ["n", "format_dict['n']"])
+def test_a_bar_whose_count_is_read_counts_on_every_process(read: str) -> None:
+    step = STEP.replace("for x, y in loader", "bar, other = tqdm(total=99), tqdm(total=99)\nfor x, y in loader")
+    text = after(migrated(script(f"from tqdm import tqdm\n{step}    bar.update(len(x))\n    print(loss.item() / bar.{read})\n")))
+    assert f"bar, other = tqdm(total=99), tqdm(total=99, disable={OTHERS})" in text

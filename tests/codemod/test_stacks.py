@@ -57,6 +57,22 @@ class Layers(nn.ModuleList):
         return x
 
 
+class Chain(nn.Sequential):
+    def forward(self, x):
+        for layer in self._modules.values():
+            x = layer(x)
+        return x
+
+
+class Chained(nn.Sequential):
+    def forward(self, x):
+        for _, layer in reversed(self._modules.items()):
+            x = layer(x)
+        for layer in self.children():
+            x = layer(x)
+        return x
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -90,6 +106,8 @@ STACKS = {
     "a class of sequences": ("Block()", "x = self.layers(x)"),
     "a class of sequences that grow": ("Grown()", "x = self.layers(x)"),
     "a class of lists": ("Layers()", "x = self.layers(x)"),
+    "a class that is given its parts": ("Chain(nn.ReLU(), Layer())", "x = self.layers(x)"),
+    "a class that is given a list of parts": ("Chained(*[Layer() for _ in range(3)])", "x = self.layers(x)"),
 }
 UPDATES = {
     "counts of this batch and others": (

@@ -207,6 +207,8 @@ class Calls(Stacks):
             self.facts.callees[node].add(init)
             env = self.machine.function_env(init, args.positional, args.keywords, frozenset({instance}))
             self.machine.run_function(init, self.facts.scopes[init], env, instance)
+        elif self.stacks(instance):
+            self.note_stacked(instance, args.positional)
         elif is_record(self.facts, cls.node):
             self._fill_record(instance, args)
         if self.facts.role(instance) is Role.OPTIMIZER:

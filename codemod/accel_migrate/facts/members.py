@@ -110,6 +110,8 @@ class Members:
             return frozenset(Made(Role.PARAMETERS, site, catalog.PARAM_GROUPS) for site in self.facts.optimized[value.site]) | stored | inherited
         if name == "module" and not stored and not inherited and self.facts.role(value) is Role.MODEL:
             return frozenset({value})  # out of a wrapper
+        if name == "_modules" and self.calls.stacked(value):
+            return frozenset({value})  # its dict has the methods that the stack has
         return stored | inherited
 
     def _class_attribute(self, cls: ClassValue, name: str, receiver: Instance | None) -> Values:

@@ -41,6 +41,19 @@ def turns(context: Context) -> Iterator[Turn]:
                     break
 
 
+def run_in_turns(context: Context) -> set[ast.AST]:
+    """The functions that the main process runs before the others do: a collective in them would never end."""
+    pending = [node for turn in turns(context) for statement in turn.work for node in ast.walk(statement)]
+    found: set[ast.AST] = set()
+    while pending:
+        node = pending.pop()
+        for function in context.facts.callees.get(node, ()) if isinstance(node, ast.Call) else ():
+            if function not in found:
+                found.add(function)
+                pending.extend(ast.walk(function))
+    return found
+
+
 def _waits(context: Context, node: ast.If, main: bool) -> bool:
     """Whether the main process (or the others) wait in `node`, and do nothing else."""
     meaning = ranks_of(context.facts).of(node.test)

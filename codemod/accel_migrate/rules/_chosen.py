@@ -7,6 +7,7 @@ import ast
 from accel_migrate.context import Context
 from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
+from accel_migrate.hand_made.turns import run_in_turns
 from accel_migrate.rules._variables import Object, Variable
 
 GIVE_BACK = {
@@ -29,10 +30,13 @@ GIVE_BACK = {
 def choose(context: Context, variables: list[Variable]) -> list[Variable]:
     """For each object the variables in which it is prepared: in the scope that has the accelerator, else the first.
 
+    A function that the main process runs before the others comes last: they would wait for each other in it.
+
     What several scopes get from calls of one factory is another object in each of them, and prepared in each.
     """
     chosen: list[Variable] = []
-    ranked = sorted(variables, key=lambda v: (not _has_accelerator(context, v), v.order))
+    alone = run_in_turns(context)
+    ranked = sorted(variables, key=lambda v: (v.scope.node in alone, not _has_accelerator(context, v), v.order))
     owner: dict[Object, Variable] = {}
     for variable in ranked:
         others = [owner[made] for made in variable.made if made in owner and owner[made].scope is not variable.scope]

@@ -10,7 +10,7 @@ from accel_migrate.context import Context
 from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, WrapStatements
 from accel_migrate.facts import catalog, trackers
-from accel_migrate.facts.values import Ref, Role
+from accel_migrate.facts.values import Made, Ref, Role
 from accel_migrate.rules._caches import go_first
 from accel_migrate.rules._taken_ahead import parted, taken_ahead
 from accel_migrate.side_effects import (
@@ -28,6 +28,8 @@ WHY = "otherwise every process says it"
 LATE = True
 
 MAIN = f"if {ACCELERATOR}.is_main_process:"
+COUNTED = {"n", "last_print_n", "last_print_t", "start_t", "format_dict"}
+"""What a progress bar that is disabled does not keep up."""
 
 
 def apply(context: Context) -> Iterator[Edit | Finding]:
@@ -76,7 +78,16 @@ def _say_by_other_name(context: Context, call: ast.Call) -> Iterator[Edit]:
         yield from imports
 
 
+def _is_read(context: Context, call: ast.Call) -> bool:
+    """Whether the script reads what the progress bar made by `call` counts: one that is disabled counts nothing."""
+    reads = (node for _, node in context.facts.nodes(ast.Attribute) if node.attr in COUNTED)  # type: ignore[attr-defined]
+    bars = (v for node in reads for v in context.facts.values.get(node.value, ()))  # type: ignore[attr-defined]
+    return any(isinstance(v, Made) and v.site is call for v in bars)
+
+
 def _progress(context: Context, call: ast.Call) -> Iterator[Edit]:
+    if _is_read(context, call):
+        return
     asked = next((k.value for k in call.keywords if k.arg == "disable"), None)
     constant = asked is None or isinstance(asked, ast.Constant)
     if (context.distributed and not constant) or (isinstance(asked, ast.Constant) and asked.value) or (asked is not None and "main_process" in ast.unparse(asked)):
