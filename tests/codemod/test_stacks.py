@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from codemod.marked import marked
 from codemod.memory import after, migrated
 
 TOP = """\
@@ -186,3 +187,28 @@ for x, y in loader:
     optimizer.step()
 """))
     assert "accelerator.backward(" in text
+
+
+CHOSEN = """
+models = nn.ModuleList([])
+FIRST
+if len(seen):
+    models.append(Grown())
+«models[PLACE]»
+"""
+CHOICE = "models.append({'a': Block, 'b': Layer}[str(kept)]())"
+
+
+@pytest.mark.parametrize(
+    ("first", "place", "expected"),
+    [
+        (CHOICE, "0", {"Block", "Layer"}),
+        (CHOICE, "-1", {"Block", "Layer", "Grown"}),
+        (CHOICE, "1", {"Block", "Layer", "Grown"}),
+        (f"models.extend([Grown(), Layer()])\n{CHOICE}", "0", {"Block", "Layer", "Grown"}),
+        (f"if kept:\n    {CHOICE}", "0", {"Block", "Layer", "Grown"}),
+    ],
+)
+def test_the_first_of_a_list_is_what_was_put_there_first(first: str, place: str, expected: set[str]) -> None:
+    found = marked(program() + CHOSEN.replace("FIRST", first).replace("PLACE", place))
+    assert {value.cls.node.name for value in found.facts.of(found.node)} == expected

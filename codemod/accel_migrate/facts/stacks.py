@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 STACKS = {"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"}
 PART = "part "
 """What a stack's heap keys of the modules in it start with; their places follow."""
+ONE = " one"
+"""What they end with where the place holds one module."""
 
 
 class Stacks:
@@ -31,8 +33,14 @@ class Stacks:
         """Remembers which modules stand at which places of `stack`, or are added by the call `added`; those of a list or dict share one."""
         for i, values in enumerate(places):
             modules = frozenset(v for v in self._all_in(values) if self.facts.role(v) is Role.MODEL)
-            place = f"{i:04}" if added is None else f"~{added.lineno:06}:{added.col_offset:04}"
+            place = f"{i:04}" if added is None else f"~{added.lineno:06}:{added.col_offset:04}{self._surely_one(stack, added)}"
             self.machine.write_heap(stack, PART + place, modules)
+
+    def _surely_one(self, stack: Made | Instance, added: ast.Call) -> str:
+        """The mark of one module, added whatever the settings are, where `stack` is made: all that may stand there are choices for it."""
+        branches = any(isinstance(a, ast.If | ast.Try | ast.Match) for a in self.facts.ancestors(added))
+        here = self.facts.function(stack.site) is self.facts.function(added)
+        return ONE if here and isinstance(added.func, ast.Attribute) and added.func.attr == "append" and not branches else ""
 
     def _all_in(self, values: Values) -> Values:
         """What stands in a list, or in the pairs of an ordered dict."""
@@ -46,8 +54,12 @@ class Stacks:
         """
         if not self.stacks(stack) or stack in around:
             return []
-        places = sorted((key, values) for key, values in self.machine.held_by(stack) if isinstance(key, str) and key.startswith(PART))
+        places = self._places(stack)
         return [values for _, values in places] if any(self._is_of_project(v, around | {stack}) for _, values in places for v in values) else []
+
+    def _places(self, stack: Value) -> list[tuple[str, Values]]:
+        held = self.machine.held_by(stack)
+        return sorted((key, values) for key, values in held if isinstance(key, str) and key.startswith(PART))
 
     def _is_of_project(self, module: Value, around: frozenset[Value]) -> bool:
         return (isinstance(module, Instance) and not self.stacks(module)) or bool(self.stacked(module, around))
@@ -58,6 +70,8 @@ class Stacks:
         single = all(len(values) == 1 for values in places)
         if single and isinstance(key, int) and -len(places) <= key < len(places):
             return places[key]
+        if places and key in {0, -1} and self._places(stack)[key][0].endswith(ONE):  # type: ignore[index]
+            return places[key]  # type: ignore[index]
         return frozenset().union(*places)
 
     def run_stack(self, stack: Made | Instance, node: ast.Call, args: Arguments, around: frozenset[Value] = frozenset()) -> Values:
