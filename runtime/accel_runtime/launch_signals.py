@@ -18,6 +18,26 @@ from .launch_notes import Notes
 
 PASSED_ON = ("SIGUSR1", "SIGUSR2")
 _GRACE = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+_WAIT, _WAITS = 0.2, 50
+"""Seconds until a signal that came while processes were being started is looked at again, and how often it is."""
+
+
+class _Start:
+    """The moment in which processes have been started that torch's agent does not know yet, and so could not end."""
+
+    def __init__(self) -> None:
+        self._waits = 0
+
+    def is_under_way(self) -> bool:
+        """Whether it may last still."""
+        return self._waits < _WAITS and _has_children()
+
+    def come_again(self, number: int) -> None:
+        """Let the signal come a little later."""
+        self._waits += 1
+        timer = threading.Timer(_WAIT, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
 
 
 class Ending:
@@ -33,13 +53,18 @@ class Ending:
     def __init__(self) -> None:
         self.begun = False
         self._timer: threading.Timer | None = None
+        self._start = _Start()
 
     def begin(self) -> None:
         """Handle the signal from now on; torch's agent must not do so (`signals_to_handle`)."""
         signal.signal(signal.SIGTERM, self._handle)
 
     def _handle(self, number: int, frame: Any) -> None:
-        started = [process for process in _processes() if process.returncode is None]
+        known = _processes()
+        started = [process for process in known if process.returncode is None]
+        if not known and self._start.is_under_way():
+            self._start.come_again(number)
+            return
         if self.begun or not started or not all(_takes(process.pid, number) for process in started):
             _stop("the launch was ended", number)
         self.begun = True
@@ -58,9 +83,13 @@ class Ending:
 
 def pass_on(notes: Notes) -> None:
     """From now on let the processes have what is sent to this one; before they are started it ends the launch."""
+    start = _Start()
 
     def handle(number: int, frame: Any) -> None:
         started = _processes()
+        if not started and start.is_under_way():
+            start.come_again(number)
+            return
         if not started:
             _stop("no process has been started", number)
         _send(_receivers(started, notes.running(), number), number)
@@ -106,6 +135,13 @@ def _processes() -> list[Popen[Any]]:
     """The processes of the newest attempt."""
     contexts = [agent._pcontext for agent in _agents() if agent._pcontext is not None]
     return [handler.proc for context in contexts for handler in context.subprocess_handlers.values()]
+
+
+def _has_children() -> bool:
+    """Whether this process has started any other; False where the system does not say."""
+    with contextlib.suppress(OSError):
+        return any(path.read_text().strip() for path in Path("/proc/self/task").glob("*/children"))
+    return False
 
 
 def _receivers(started: list[Popen[Any]], training: list[int], number: int) -> list[int]:

@@ -32,3 +32,18 @@ def test_a_bar_whose_count_is_read_counts_on_every_process(read: str) -> None:
     step = STEP.replace("for x, y in loader", "bar, other = tqdm(total=99), tqdm(total=99)\nfor x, y in loader")
     text = after(migrated(script(f"from tqdm import tqdm\n{step}    bar.update(len(x))\n    print(loss.item() / bar.{read})\n")))
     assert f"bar, other = tqdm(total=99), tqdm(total=99, disable={OTHERS})" in text
+
+
+LOG = "import logging\nimport os\nfrom pathlib import Path\n{makes}\nlogging.basicConfig(filename='runs/train.log', level=logging.INFO)\n"
+
+
+@pytest.mark.parametrize(
+    ("makes", "opened"),
+    [
+        ("os.makedirs('runs')", "filename='runs/train.log' if accelerator.is_main_process else os.devnull"),
+        ("Path('runs').mkdir()", "filename='runs/train.log' if accelerator.is_main_process else os.devnull"),
+        ("", "filename='runs/train.log', level"),
+    ],
+)
+def test_a_log_in_a_folder_that_one_process_makes_is_opened_by_that(makes: str, opened: str) -> None:
+    assert opened in after(migrated(script(LOG.format(makes=makes) + STEP)))

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from accel_runtime import launch
+from accel_runtime import launch, launch_signals
 from accel_runtime.launch_signals import _receivers, _takes
 
 RUNTIME = str(Path(launch.__file__).parent.parent)
@@ -93,6 +95,23 @@ def test_a_script_that_fails_when_it_has_taken_the_signal_is_reported(tmp_path: 
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (3, "") and "failed first, with exit code 3" in err
+
+
+def test_a_signal_while_processes_are_being_started_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[list[str]] = [[], [], ["process"]]
+    seen = threading.Event()
+    monkeypatch.setattr(launch_signals, "_processes", lambda: known.pop(0))
+    monkeypatch.setattr(launch_signals, "_has_children", lambda: True)
+    monkeypatch.setattr(launch_signals, "_receivers", lambda *_: [])
+    monkeypatch.setattr(launch_signals, "_send", lambda *_: seen.set())
+    before = {name: signal.getsignal(getattr(signal, name)) for name in launch_signals.PASSED_ON}
+    try:
+        launch_signals.pass_on(SimpleNamespace(running=list))  # type: ignore[arg-type]
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert seen.wait(30) and not known
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 def sleeping(handler: str) -> subprocess.Popen[bytes]:

@@ -216,11 +216,13 @@ def _open_files(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
 
 
 def _log_files(context: Context) -> Iterator[Edit]:
-    """A log that is begun anew: the other processes must not truncate it."""
+    """A log that is begun anew, which the other processes must not truncate, or whose folder one process makes, perhaps later than they open it."""
+    makes_folders = any(True for _ in context.calls_of("os.makedirs", "os.mkdir")) or any(name == "mkdir" for _, name in context.facts.methods.values())
     for call in context.calls_of("logging.FileHandler", "logging.basicConfig"):
         modes = [*(k.value for k in call.keywords if k.arg in {"mode", "filemode"}), *call.args[1:2]]
         files = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "filename")]
-        if not files or is_guarded(context.facts, call) or not any(isinstance(m, ast.Constant) and "w" in str(m.value) for m in modes):
+        anew = any(isinstance(m, ast.Constant) and "w" in str(m.value) for m in modes)
+        if not files or is_guarded(context.facts, call) or not (anew or makes_folders):
             continue
         main, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", call, ID)
         yield _replace_inner(context, files[0], f"{{x}} if {main} else os.devnull")

@@ -31,7 +31,7 @@ def main():
     accelerator = Accelerator(split_batches=True)
     if accelerator.is_main_process:
         os.makedirs(OUT)
-    logging.basicConfig(filename=f"{OUT}/train.log", level=logging.INFO if accelerator.is_main_process else logging.WARNING, format="%(message)s")
+    logging.basicConfig(filename=f"{OUT}/train.log" if accelerator.is_main_process else os.devnull, level=logging.INFO if accelerator.is_main_process else logging.WARNING, format="%(message)s")
     set_seed(8)
     loader = DataLoader(Noisy(77), batch_size=12, shuffle=True)
     model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
