@@ -356,3 +356,27 @@ def test_a_try_that_tries_nothing_any_more_goes() -> None:
     tried = "try:\n        dist.init_process_group('nccl')\n    except Exception:\n        raise OSError('no group')\n"
     text = after(migrated(START + f"def main():\n    {tried}{BODY}\nmain()\n"))
     assert "try:" not in text and "no group" not in text
+
+
+SAMPLER = """
+class OwnSampler(torch.utils.data.Sampler):
+    def __init__(self, data, num_replicas=None, rank=None):
+        if num_replicas is None:
+            num_replicas = dist.get_world_size()
+        if rank is None:
+            rank = dist.get_rank()
+        self.data, self.num_replicas, self.rank = data, num_replicas, rank
+
+    def __iter__(self):
+        return iter(range(self.rank, len(self.data), self.num_replicas))
+
+    def __len__(self):
+        return len(self.data) // self.num_replicas
+
+"""
+
+
+def test_an_argument_that_was_not_given_says_nothing_of_processes() -> None:
+    body = BODY.replace("DistributedSampler(dataset)", "OwnSampler(dataset)")
+    text = after(migrated(f"{START}{SAMPLER}\ndef main():\n    dist.init_process_group('nccl')\n{body}\nmain()\n"))
+    assert "if rank is None:\n            rank = " in text and "if num_replicas is None:\n            num_replicas = " in text

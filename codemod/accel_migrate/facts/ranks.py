@@ -249,12 +249,22 @@ class Ranks:
             return Meaning(Kind.FLAG, isinstance(op, ast.NotIn))
         kind = self.kind(node.left)
         if kind in {Kind.RANK, Kind.LOCAL_RANK}:
-            return about_rank(op, right)
+            return None if self._asks_for_argument(node) else about_rank(op, right)
         if kind is Kind.WORLD:
             return about_size(op, right)
         if kind in CONDITIONS and isinstance(right, ast.Constant) and isinstance(op, ast.Is | ast.Eq) and isinstance(right.value, bool):
             return Meaning(kind, not right.value)
         return None
+
+
+    def _asks_for_argument(self, node: ast.Compare) -> bool:
+        """`if rank is None: rank = get_rank()` of an argument `rank=None` asks whether it was given, not for processes."""
+        choice, asked = self.facts.parents.get(node), node.left
+        if not isinstance(choice, ast.If) or choice.test is not node or not isinstance(asked, ast.Name) or ast.unparse(node.comparators[0]) != "None":
+            return False
+        place = self.place(asked)
+        filled = any(isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == asked.id for s in choice.body)
+        return filled and place is not None and self._is_parameter(place)
 
 
 def argument_name(node: ast.Call) -> str:
