@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from accel_migrate.command.umbrella import main
+from accel_runtime.doctor.machine import Gpu, Machine
 from codemod.conftest import Files, files
 from skill.test_commands import example
 
@@ -29,12 +30,12 @@ def strict(schema: Any) -> Any:
     return {**closed, **{key: strict(value) for key, value in schema.items()}}
 
 
-def fits(name: str, printed: str) -> dict[str, Any]:
+def fits(name: str, printed: str) -> Any:
     jsonschema = pytest.importorskip("jsonschema")
     schema, document = json.loads((SCHEMAS / f"{name}.json").read_text()), json.loads(printed)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(document, strict(schema))
-    return dict(document)
+    return document
 
 
 def notebook(text: str) -> str:
@@ -91,8 +92,42 @@ def test_plan_and_estimate(capsys: pytest.CaptureFixture[str]) -> None:
     assert fits("estimate", capsys.readouterr().out)["bytes"]
 
 
+def test_env(files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from accel_runtime.commands import env
+
+    files({"accel.yaml": "num_processes: 2\n"})
+    for torch in ({"version": "2.13.0", "file": "torch/__init__.py"}, {"error": "ImportError: no\n"}):
+        machine = Machine(
+            torch,
+            gpus=[Gpu("A", (9, 0), 80)],
+            shared_memory=(1 << 30, 1 << 31),
+            packages={"numpy": "2.0"},
+            environment={"RANK": "0"},
+        )
+        monkeypatch.setattr(env, "look", lambda machine=machine: machine)
+        main(["env", "--json"])
+        document = fits("env", capsys.readouterr().out)
+        assert document["accel.yaml"] == "num_processes: 2\n" and "gpu 0" in document
+
+
+def test_the_table_of_test(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from accel_runtime.commands import test
+
+    def launch(line: list[str], folder: str, timeout: float) -> str:
+        runs = [{"precision": "no", "loss": 1e-7, "weights": float("nan"), "samples": True}]
+        Path(line[-1]).write_text(json.dumps({"processes": 1, "device": "cpu", "runs": runs}))
+        return "RuntimeError: it stopped"
+
+    monkeypatch.setattr(test, "_failure", launch)
+    assert main(["test", "--cpu", "--json"]) == 1
+    assert {(row["precision"], bool(row["wrong"])) for row in fits("test", capsys.readouterr().out)} >= {
+        ("no", True),
+        ("-", True),
+    }
+
+
 def test_every_schema_is_tested_and_documented() -> None:
     names = {path.stem for path in SCHEMAS.glob("*.json")}
-    assert names == {"migrate", "check", "verify", "skill", "skill-list", "plan", "estimate"}
+    assert names == {"migrate", "check", "verify", "skill", "skill-list", "plan", "estimate", "env", "test"}
     page = (SCHEMAS.parents[2] / "docs" / "formats.md").read_text()
     assert all(f"schemas/{name}.json" in page for name in names)
