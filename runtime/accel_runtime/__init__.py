@@ -12,6 +12,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AORecipeKwargs": "fp8_kwargs",
     "Accelerator": "accelerator",
     "AcceleratorState": "state",
     "AutocastKwargs": "kwargs",

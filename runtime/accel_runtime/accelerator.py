@@ -14,6 +14,7 @@ from .checkpoint.control import Checkpointing
 from .combining import Combining
 from .compiling import TorchDynamoPlugin, compilation
 from .deepspeed_plugin import DeepSpeedPlugin
+from .fp8_kwargs import AORecipeKwargs
 from .joining import Joining
 from .kwargs import (
     AutocastKwargs,
@@ -46,7 +47,7 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
     Args:
         device_placement: move models and batches to this process's device.
         split_batches: exact mode: cut each batch of the original loader, so that N processes train as one would.
-        mixed_precision: "no", "fp16" or "bf16".
+        mixed_precision: "no", "fp16", "bf16", or "fp8" (with torchao).
         gradient_accumulation_steps: micro-batches per optimizer step, for `accumulate`.
         cpu: train on the CPU even where there is an accelerator.
         dataloader_config: how loaders are shared out; its `split_batches` counts too.
@@ -62,7 +63,7 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
         project_config: the same, in detail.
         gradient_accumulation_plugin: accumulation in detail, instead of `gradient_accumulation_steps`.
         step_scheduler_with_optimizer: whether schedulers tick once per optimizer step of every process (per-process mode).
-        kwargs_handlers: settings for autocast, the gradient scaler, the process group, gradient reduction.
+        kwargs_handlers: settings for autocast, the gradient scaler, float8, the process group, gradient reduction.
         sync_batchnorm: in exact mode, take BatchNorm's training statistics over the global batch.
 
     Raises:
@@ -129,6 +130,7 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
         elif self.precision.scaling is not None:
             self.strategy.adapt_scaler(self.precision.scaling)
         self.tracker = Tracker(functools.partial(collectives.any_process, self.data_world))
+        self.float8 = self._float8() if self.mixed_precision == "fp8" else None
         self.accumulation = Accumulation(self.tracker, self.gradient_state, self.exact)
         self._models = []
         self._coming = []
@@ -155,6 +157,13 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
             steps=lambda: state.num_steps,
             micro_batch=lambda: samples()(),  # type: ignore[misc]
         )
+
+    def _float8(self) -> Any:
+        from .fp8 import Float8
+
+        session = (self.data_world, self.tracker) if self.exact and self.data_world.size > 1 else None
+        recipe = self.kwargs_handlers.get(AORecipeKwargs) or AORecipeKwargs()
+        return Float8(recipe, self.device, session, self.state.is_main_process)
 
     @property
     def world(self) -> World:  # type: ignore[override]

@@ -3,7 +3,7 @@
 Environment variables, which `accel launch` sets and which are the defaults of `Accelerator`'s own arguments:
 
 ========================================  ===========================================================
-`ACCELERATE_MIXED_PRECISION`              `mixed_precision`: "no", "fp16" or "bf16" (see `default_precision`)
+`ACCELERATE_MIXED_PRECISION`              `mixed_precision`: "no", "fp16", "bf16" or "fp8" (see `default_precision`)
 `ACCELERATE_GRADIENT_ACCUMULATION_STEPS`  `gradient_accumulation_steps` (see `default_accumulation_steps`)
 `ACCELERATE_USE_CPU`                      `cpu` (read where the world is made)
 `ACCELERATE_TORCH_DEVICE`                 the device, by name (read where the world is made)
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-PRECISIONS = ("no", "fp16", "bf16")
+PRECISIONS = ("no", "fp16", "bf16", "fp8")
 
 
 def default_precision() -> str:

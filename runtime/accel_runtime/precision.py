@@ -13,13 +13,13 @@ from torch import nn
 
 from .nested import map_tensors
 
-_DTYPES = {"no": None, "fp16": torch.float16, "bf16": torch.bfloat16}
+_DTYPES = {"no": None, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16}
 WITHOUT_FP16 = frozenset({"cpu"})
 """Device types on which "fp16" is "no", as with `torch.cuda.amp` on a host without a GPU."""
 
 
 class Precision:
-    """`mode` is "no", "fp16" (with a gradient scaler) or "bf16".
+    """`mode` is "no", "fp16" (with a gradient scaler), "bf16", or "fp8" (bfloat16 around the layers that compute in float8).
 
     Attributes:
         dtype: the type of the autocast region, None for full precision.
@@ -67,24 +67,31 @@ class Precision:
             model.forward = AutocastForward(model, self)  # type: ignore[assignment]
 
 
-class AutocastForward:
-    """A model's forward under autocast. Copied or pickled it becomes the plain forward."""
+class ReplacedForward:
+    """A module's forward, in another precision. Copied or pickled it becomes the plain forward."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.plain = module.forward
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.module, "forward")  # of a module whose own attributes come later
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return types.MethodType(type(self.module).forward, memo.get(id(self.module), self.module))
+
+
+class AutocastForward(ReplacedForward):
+    """A model's forward under autocast."""
 
     def __init__(self, model: nn.Module, precision: Precision) -> None:
-        self.model = model
+        super().__init__(model)
         self.precision = precision
-        self.plain = model.forward
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with self.precision.autocast():
             output = self.plain(*args, **kwargs)
         return map_tensors(_to_float32, output)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return types.MethodType, (type(self.model).forward, self.model)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return types.MethodType(type(self.model).forward, memo.get(id(self.model), self.model))
 
 
 def _to_float32(tensor: torch.Tensor) -> torch.Tensor:

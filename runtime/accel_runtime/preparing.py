@@ -33,6 +33,8 @@ class Preparing(ProcessControl):
     dataloader_config: DataLoaderConfiguration
     device_placement: bool
     exact: bool
+    float8: Any
+    """Computes linear layers in float8; None where that is not asked for."""
     kwargs_handlers: dict[type, Any]
     precision: Precision
     state: AcceleratorState
@@ -80,6 +82,8 @@ class Preparing(ProcessControl):
             return model
         if self.device_placement if device_placement is None else device_placement:
             self.strategy.place(model, self.device)
+        if self.float8 is not None:
+            self.float8.convert(model)
         if not evaluation_mode:
             self.strategy.prepare_model(model)
             if self.exact and self.sync_batchnorm and self.data_world.size > 1:

@@ -135,7 +135,7 @@ class AcceleratorState(_Shared, ProcessControl):
 
     @property
     def mixed_precision(self) -> str:
-        """One of "no", "fp16", "bf16"."""
+        """One of "no", "fp16", "bf16", "fp8"."""
         return self._mixed_precision
 
     @property

@@ -73,7 +73,7 @@ def test_the_command_line_wins_over_the_file(tmp_path):
         ("a: [", "config.yaml:1: not valid YAML"),
         ("distributed_type: TPU", "distributed_type is TPU"),
         ("num_processes: two", "num_processes: 'two' is not an integer"),
-        ("mixed_precision: fp7", "mixed_precision: 'fp7' is not one of no, fp16, bf16"),
+        ("mixed_precision: fp7", "mixed_precision: 'fp7' is not one of no, fp16, bf16, fp8"),
     ],
 )
 def test_bad_configuration_files(tmp_path, text, message):
@@ -94,7 +94,7 @@ def test_bad_configuration_files(tmp_path, text, message):
         (["--nproc", "2", __file__], "unknown option --nproc: the script's own options stand behind the script"),
         (["--num_processes", "0", __file__], "--num_processes: '0' is not an integer from 1 up"),
         (["--num_processes"], "--num_processes: expected one argument"),
-        (["--mixed_precision", "fp7", __file__], "--mixed_precision: 'fp7' is not one of no, fp16, bf16"),
+        (["--mixed_precision", "fp7", __file__], "--mixed_precision: 'fp7' is not one of no, fp16, bf16, fp8"),
         (["--machine_rank", "1", __file__], "--machine_rank is 1 and --num_machines 1"),
         (["--main_process_port", "70000", __file__], "'70000' is not a port"),
         (["--monitor_interval", "0", __file__], "'0' is not a number of seconds above 0"),

@@ -101,7 +101,7 @@ def test_accelerator_state_keeps_its_precision():
 def test_environment_defaults(monkeypatch):
     assert (default_precision(), default_accumulation_steps()) == ("no", 1)
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp17")
-    with pytest.raises(ValueError, match=r"ACCELERATE_MIXED_PRECISION is 'fp17': it must be one of 'no', 'fp16', 'bf16'"):
+    with pytest.raises(ValueError, match=r"ACCELERATE_MIXED_PRECISION is 'fp17': it must be one of 'no', 'fp16', 'bf16', 'fp8'"):
         default_precision()
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
     assert default_accumulation_steps() == 4

@@ -10,6 +10,7 @@ _NAMES = {
     "InitProcessGroupKwargs KwargsHandler ProfileKwargs ProjectConfiguration",
     "accel_runtime.compiling": "TorchDynamoPlugin compile_regions",
     "accel_runtime.deepspeed_plugin": "DeepSpeedPlugin",
+    "accel_runtime.fp8_kwargs": "AORecipeKwargs FP8RecipeKwargs MSAMPRecipeKwargs TERecipeKwargs",
     "accel_runtime.megatron_plugin": "MegatronLMPlugin",
     "accel_runtime.parallelism_config": "DeepSpeedSequenceParallelConfig ParallelismConfig TorchContextParallelConfig TorchTensorParallelConfig",
     "accel_runtime.plugins": "FullyShardedDataParallelPlugin",

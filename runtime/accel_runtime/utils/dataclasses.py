@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum, EnumMeta
 from typing import Any
 
+from ..fp8_kwargs import AORecipeKwargs, FP8RecipeKwargs, MSAMPRecipeKwargs, TERecipeKwargs
 from ..kwargs import (
     AutocastKwargs,
     DataLoaderConfiguration,
@@ -20,22 +21,26 @@ from ..plugins import FullyShardedDataParallelPlugin
 from ..state import DistributedType
 
 __all__ = [
+    "AORecipeKwargs",
     "AutocastKwargs",
     "ComputeEnvironment",
     "DDPCommunicationHookType",
     "DataLoaderConfiguration",
     "DistributedDataParallelKwargs",
     "DistributedType",
+    "FP8RecipeKwargs",
     "FullyShardedDataParallelPlugin",
     "GradScalerKwargs",
     "GradientAccumulationPlugin",
     "InitProcessGroupKwargs",
     "KwargsHandler",
     "LoggerType",
+    "MSAMPRecipeKwargs",
     "PrecisionType",
     "ProfileKwargs",
     "ProjectConfiguration",
     "RNGType",
+    "TERecipeKwargs",
 ]
 
 
@@ -86,6 +91,7 @@ class PrecisionType(_Choice):
     NO = "no"
     FP16 = "fp16"
     BF16 = "bf16"
+    FP8 = "fp8"
 
 
 class RNGType(_Choice):

@@ -47,7 +47,7 @@ def is_fp16_available() -> bool:
 
 def is_fp8_available() -> bool:
     """Whether fp8 training is offered."""
-    return False
+    return _found("torchao")
 
 
 def is_rocm_available() -> bool:
