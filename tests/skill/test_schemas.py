@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,28 @@ def test_the_table_of_test(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     }
 
 
+def test_compare(files: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from accel_migrate.command import compare
+    from e2e.test_compare_precisions import sample
+
+    class NoRunner(contextlib.nullcontext):  # type: ignore[type-arg]
+        def __init__(self, *args: object, **settings: object) -> None:
+            super().__init__(self)
+
+        def call(self, function: str) -> int:
+            return 0
+
+    files({"train.py": "import accel_runtime\n"})
+    monkeypatch.setattr(compare, "compared", lambda *args: sample())
+    monkeypatch.setattr(compare, "ForkingRunner", NoRunner)
+    assert main(["compare", "train.py", "--format", "json", "--plot", "loss.svg"]) == 1
+    document = fits("compare", capsys.readouterr().out)
+    assert document["runs"][1]["against_first"]["speed"] == 1.5 and document["runs"][1]["losses"][2] == "nan"
+    assert document["plot"] == "loss.svg" and Path("loss.svg").is_file()
+
+
 def test_every_schema_is_tested_and_documented() -> None:
     names = {path.stem for path in SCHEMAS.glob("*.json")}
-    assert names == {"migrate", "check", "verify", "skill", "skill-list", "plan", "estimate", "env", "test"}
+    assert names == {"migrate", "check", "verify", "skill", "skill-list", "plan", "estimate", "env", "test", "compare"}
     page = (SCHEMAS.parents[2] / "docs" / "formats.md").read_text()
     assert all(f"schemas/{name}.json" in page for name in names)

@@ -12,6 +12,7 @@ COMMANDS = {
     "check": ("accel_migrate.command.check", "", "find what an accelerated script does wrong on several processes"),
     "lsp": ("accel_migrate.command.language_server", "pygls", "the linter for editors, as a language server (needs pygls)"),
     "verify": ("accel_migrate.command.verify", "", "run the original and the migrated script, and compare the trainings (needs torch)"),
+    "compare": ("accel_migrate.command.compare", "", "train a script in several precisions: speed, memory, losses (needs torch)"),
     "new": ("accel_migrate.command.new", "", "make a new project, or launch files for one that is there"),
     "launch": ("accel_runtime.launch", "torch", "run a script on several processes (needs torch)"),
     "config": ("accel_runtime.commands.config", "", "write, check or update the settings of accel launch"),

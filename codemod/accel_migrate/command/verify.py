@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _ends_like_an_interrupt() -> Iterator[None]:
+def ends_like_an_interrupt() -> Iterator[None]:
     """A command that is ended (SIGTERM) clears scratch copies and processes away, too."""
 
     def interrupt(number: int, frame: Any) -> None:
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace, original: Job, migrated: Job, began: floa
         raise UserError(f"--html {arguments.html}: there is no such folder")
     scratch = Path(tempfile.mkdtemp(prefix="accel-verify-"))
     try:
-        with _ends_like_an_interrupt(), progress(len(arguments.processes)) as begin, _runner(arguments, scratch, (original, migrated), begin) as warm:
+        with ends_like_an_interrupt(), progress(len(arguments.processes)) as begin, _runner(arguments, scratch, (original, migrated), begin) as warm:
             cpu = arguments.device == "cpu" or warm.call("accel_migrate.verify.hooks.devices:count") < max(arguments.processes)
             report = verify(_request(arguments, original, migrated, cpu), warm, begin)
     finally:
@@ -102,12 +102,17 @@ def _jobs(arguments: argparse.Namespace) -> tuple[Job, Job]:
 
 
 def _runner(arguments: argparse.Namespace, scratch: Path, jobs: tuple[Job, Job], begin: Callable[[str], None]) -> ForkingRunner:
-    if not hasattr(os, "fork"):
-        raise UserError("needs an operating system whose processes can fork, such as Linux")
-    if shutil.which(arguments.python) is None:
-        raise UserError(f"--python {arguments.python} is no program: give the interpreter that has torch")
+    check_interpreter(arguments.python)
     begin("starting the interpreter")
     return ForkingRunner(scratch, arguments.python, preloads(jobs), devices=arguments.device == "auto")
+
+
+def check_interpreter(python: str) -> None:
+    """Raise a UserError if scripts cannot be run by it."""
+    if not hasattr(os, "fork"):
+        raise UserError("needs an operating system whose processes can fork, such as Linux")
+    if shutil.which(python) is None:
+        raise UserError(f"--python {python} is no program: give the interpreter that has torch")
 
 
 def _request(arguments: argparse.Namespace, original: Job, migrated: Job, cpu: bool) -> Request:
@@ -126,13 +131,13 @@ def _request(arguments: argparse.Namespace, original: Job, migrated: Job, cpu: b
 def _as_json(report: Report) -> str:
     comparisons = [{**asdict(c), "verdict": c.verdict} for c in report.comparisons]
     found = {"version": VERSION, **asdict(report), "verdict": report.verdict, "comparisons": comparisons}
-    return json.dumps(_finite(found), indent=2, allow_nan=False)
+    return json.dumps(finite(found), indent=2, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """`value` with the numbers that JSON does not know as text: "nan", "inf"."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

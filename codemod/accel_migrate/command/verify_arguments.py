@@ -21,10 +21,12 @@ exit status:
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments"):
+            message += "; the script's own arguments follow after --"
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
@@ -48,7 +50,7 @@ def split_script_arguments(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="accel verify",
         description="Run the original on one process and the migrated script on several, in scratch copies, and compare: losses, "
         "learning rates, gradients and weights, samples, printed lines and written files.",
@@ -68,22 +70,22 @@ def add_verify_options(parser: argparse.ArgumentParser, title: str = "how to run
     group = parser.add_argument_group(title)
     group.add_argument("--processes", type=_processes, default=(1, 2), metavar="N,...", help="for the migrated script (default: 1,2)")
     length = group.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=_positive, default=20, metavar="K", help="optimizer steps to run (default: 20)")
+    length.add_argument("--steps", type=positive, default=20, metavar="K", help="optimizer steps to run (default: 20)")
     length.add_argument("--to-end", action="store_true", help="run the scripts to their end")
     group.add_argument("-m", "--module", action="store_true", help="the scripts are modules of the working directory, run as python -m does")
     group.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: also where there are GPUs (default: auto, GPUs if there are enough)")
     group.add_argument("--rtol", type=_fraction, default=1e-4, metavar="X", help="relative difference that counts as none (default: 1e-4)")
-    group.add_argument("--timeout", type=_positive, default=600, metavar="SECONDS", help="for each run at most; all but the first also have 15 times what that took, a minute at least (default: 600)")
-    group.add_argument("--hang-after", type=_positive, default=15, metavar="SECONDS", help="without any computation (default: 15)")
+    group.add_argument("--timeout", type=positive, default=600, metavar="SECONDS", help="for each run at most; all but the first also have 15 times what that took, a minute at least (default: 600)")
+    group.add_argument("--hang-after", type=positive, default=15, metavar="SECONDS", help="without any computation (default: 15)")
     group.add_argument("--html", metavar="FILE", help="also write the report as one page with loss curves and the diff")
     group.add_argument("--python", default=sys.executable, help="interpreter with torch to run the scripts in (default: this one)")
 
 
 def _processes(text: str) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(_positive(part) for part in text.split(",")))
+    return tuple(dict.fromkeys(positive(part) for part in text.split(",")))
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not an integer from 1 up")
     return int(text)

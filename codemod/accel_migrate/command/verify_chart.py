@@ -11,6 +11,8 @@ _COLOURS = ("#0969da", "#cf222e", "#1a7f37", "#8250df", "#bf8700")
 _WIDTHS = (5.0, 2.0)
 """The first curve is broad and light: the others lie on it where they are the same."""
 _TICKS = 5
+_LEGEND = 90
+"""Width of a name in a picture's legend."""
 _LEAST = 1e-9
 
 
@@ -21,14 +23,31 @@ def chart(curves: Mapping[str, Sequence[float]], label: str, logarithmic: bool =
     """
     if logarithmic:
         curves = {name: [math.log10(max(value, _LEAST)) for value in curve] for name, curve in curves.items()}
+    parts = _parts(curves, logarithmic)
+    if not parts:
+        return "<p>No step was taken.</p>"
+    return _legend(curves) + f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">' + parts + "</svg>"
+
+
+def drawing(curves: Mapping[str, Sequence[float]], label: str) -> str:
+    """The same as a picture of its own, with the legend inside and the label below the axis."""
+    names = "".join(
+        f'<text x="{_LEFT + number * _LEGEND}" y="18" fill="{_COLOURS[number % len(_COLOURS)]}">{escape(name)}</text>' for number, name in enumerate(curves)
+    )
+    below = f'<text x="{_WIDTH / 2}" y="{_HEIGHT + 14}" text-anchor="middle">{escape(label)}</text>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT + 24}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
+    return f"{head}{names}{_parts(curves, False)}{below}</svg>\n"
+
+
+def _parts(curves: Mapping[str, Sequence[float]], logarithmic: bool) -> str:
+    """Axes and curves; nothing where no step was taken."""
     values = [v for curve in curves.values() for v in curve if math.isfinite(v)]
     steps = max((len(curve) for curve in curves.values()), default=0)
     if not values or steps < 1:
-        return "<p>No step was taken.</p>"
+        return ""
     low, high = min(values), max(values)
     scale = _Scale(steps, low, high if high > low else low + 1.0)
-    parts = [*_axes(scale, logarithmic), *(part for number, curve in enumerate(curves.values()) for part in _curve(scale, number, curve))]
-    return _legend(curves) + f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">' + "".join(parts) + "</svg>"
+    return "".join([*_axes(scale, logarithmic), *(part for number, curve in enumerate(curves.values()) for part in _curve(scale, number, curve))])
 
 
 class _Scale:

@@ -42,7 +42,7 @@ class Steps:
         self.rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        loss = sum(_weighted(root, seed) for root, seed in self.losses)
+        loss = sum(weighted(root, seed) for root, seed in self.losses)
         count = len(self.losses)
         self.losses.clear()
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -115,7 +115,7 @@ def _stream() -> int:
     return zlib.crc32(torch.get_rng_state().numpy())
 
 
-def _weighted(root: Any, seed: Any) -> float:
+def weighted(root: Any, seed: Any) -> float:
     """The loss times the gradient it starts with; at weight zero it counts nothing, not even if it is NaN."""
     if seed is None and root.ndim == 0:
         return float(root)

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from accel_migrate.verify.hooks import packing
+from accel_migrate.verify.hooks.leaving import leave_together
 
-_WAIT_SECONDS = 8.0
 _FLUSH_SECONDS = 0.25
 """What a killed process loses of its record at most."""
 
@@ -85,15 +84,9 @@ class Recorder:
         self.flush()
 
     def stop(self) -> None:
-        """Leave at once, but not before the others have come as far: they may still wait for what this one sends."""
+        """Leave at once, together with the others."""
         self.end("stopped")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        (self.out / f"rank{self.rank}.stopped").touch()
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while time.monotonic() < deadline and len(list(self.out.glob("*.stopped"))) < self.processes:
-            time.sleep(0.02)
-        os._exit(0)
+        leave_together(self.out, self.rank, self.processes)
 
 
 def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> None:
@@ -131,7 +124,7 @@ def install(settings: dict[str, Any], out: Path, rank: int, processes: int) -> N
     first_input.trace(recorder)
     traced = steps.trace(recorder)
     accelerators.trace(recorder, traced, os.path.realpath(settings["folder"]))
-    written.trace(recorder, {settings["folder"]: "", settings["temporary"]: "temporary files"}, settings["home"])
+    written.trace(lambda file: recorder.write(wrote=file), {settings["folder"]: "", settings["temporary"]: "temporary files"}, settings["home"])
     atexit.register(recorder.end, "ended")
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from accel_migrate.verify.hooks.tracing import Recorder
+from collections.abc import Callable
+from typing import Any
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
-def trace(recorder: Recorder, folders: dict[str, str], home: str) -> None:
+def trace(tell: Callable[[str], None], folders: dict[str, str], home: str) -> None:
     """Watch `open` by an audit hook, and `torch.save`, which opens files past Python; in these folders, each with what to put
-    in front of a file's name. What is written to `home`, the folder that was copied, by its own path is an error.
+    in front of a file's name, as `tell` hears it. What is written to `home`, the folder that was copied, by its own path is an error.
 
     Files that are appended to are not recorded: several processes may hold a log open, and what they write shows in it.
     """
@@ -39,7 +37,7 @@ def trace(recorder: Recorder, folders: dict[str, str], home: str) -> None:
         _copy_if_linked(place)
         if place not in seen and not appended:
             seen.add(place)
-            recorder.write(wrote=os.path.join(tops[top], os.path.relpath(place, top)))
+            tell(os.path.join(tops[top], os.path.relpath(place, top)))
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(args[2], int) and args[2] & _WRITING:
@@ -66,7 +64,7 @@ def _keep_out(place: str, home: str) -> None:
     """Of the user's own files; hidden folders (caches of libraries) and those of virtual environments are not the script's."""
     inside = os.path.relpath(place, home) if place.startswith(home + os.sep) else ".."
     if not inside.startswith(".") and "site-packages" not in inside and "__pycache__" not in inside:
-        raise PermissionError(f"accel verify leaves your files as they are, and the script writes {place} by its absolute path: give it a relative one")
+        raise PermissionError(f"your files are left as they are, and the script writes {place} by its absolute path: give it a relative one")
 
 
 def _open_linked_folders(place: str, tops: list[str]) -> None:

@@ -229,9 +229,8 @@ def _enter(request: dict[str, Any], rank: int, port: int) -> None:
     if request["in_child"]:
         _function(request["in_child"])()
     if request["trace"] is not None:
-        from accel_migrate.verify.hooks.tracing import install
-
-        install(request["trace"], Path(request["out"]), rank, request["processes"])
+        hooks = importlib.import_module(f"accel_migrate.verify.hooks.{request['trace'].get('hooks', 'tracing')}")
+        hooks.install(request["trace"], Path(request["out"]), rank, request["processes"])
 
 
 def _torchrun_environment(rank: int, processes: int, port: int) -> dict[str, str]:
