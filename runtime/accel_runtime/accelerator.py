@@ -124,7 +124,7 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
         self.state.dynamo_plugin = compilation(dynamo_plugin, dynamo_backend)
         self.strategy = create(self.state.world, self._settings())
         self.state.distributed_type = DistributedType(self.strategy.name or self.state.distributed_type)
-        self.data_world = self.strategy.data_world
+        self.data_world, self.loss_world = self.strategy.data_world, self.strategy.loss_world
         if self.strategy.scales_losses:
             self.precision.scaling = None
         elif self.precision.scaling is not None:

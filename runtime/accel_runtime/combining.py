@@ -9,21 +9,25 @@ from . import collectives, global_values
 from .batches import Tracker
 from .drawing import draw_rows
 from .process import ProcessControl
+from .strategies.sequences import refuse, sharing
+from .world import World
 
 
 class Combining(ProcessControl):
     """What `Accelerator` offers to reduce, gather and draw."""
 
+    data_world: World
+    loss_world: World
     tracker: Tracker
     _triggered: bool
 
     def global_mean(self, value: Any, weight: Any = None) -> Any:
         """The mean over the global batch of `value`, a mean over this process's rows; detached. One scalar reduction."""
-        return global_values.global_mean(self.data_world, self.tracker, value, weight)
+        return global_values.global_mean(self.loss_world, self.tracker, value, weight)
 
     def global_sum(self, value: Any) -> Any:
-        """The sum over the global batch of `value`, a sum over this process's rows; detached."""
-        return global_values.global_sum(self.data_world, self.tracker, value)
+        """The sum over the global batch of `value`, a sum over this process's rows (and its parts of sequences); detached."""
+        return global_values.global_sum(self.data_world if sharing() is None else self.loss_world, self.tracker, value)
 
     def global_len(self, value: Any) -> int:
         """The rows of which `value` (or a number of samples) is this process's part.
@@ -34,6 +38,7 @@ class Combining(ProcessControl):
 
     def draw(self, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """`factory(*args, **kwargs)` for the global batch, and of it this process's rows; see `accel_runtime.draw`."""
+        refuse("draw", "draw before, and give the result as one of the buffers")
         return draw_rows(self.data_world, self.tracker, factory, *args, **kwargs)
 
     def shard_batch(self, batch: Any, dim: int = 0) -> Any:
@@ -66,6 +71,7 @@ class Combining(ProcessControl):
         """
         from .metrics import gather_for_metrics
 
+        refuse("gather_for_metrics", "evaluate outside, where all have whole sequences, or take global_mean or global_sum")
         if in_blocks:
             from .whole_batch import by_blocks
 
@@ -100,6 +106,7 @@ class Combining(ProcessControl):
         """
         from .whole_batch import gather_with_grad
 
+        refuse("gather_with_grad", "call it outside, with cp_size 1")
         return gather_with_grad(self, data, in_blocks)
 
     def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:

@@ -58,7 +58,7 @@ class LocalSGD:
 
     @torch.no_grad()
     def _average(self) -> None:
-        world = self.accelerator.data_world
+        world = self.accelerator.loss_world
         for parameter in self.model.parameters():
             if parameter.is_floating_point():
                 parameter.copy_(all_reduce(world, parameter.detach().clone()) / world.size)

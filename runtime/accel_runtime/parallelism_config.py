@@ -79,8 +79,8 @@ class ParallelismConfig:
         tp_plan: names of layers, "*" for one part of a name, and how each is split: "colwise", "rowwise", "colwise_rep" (whole
             outputs), "rowwise_rep" (whole inputs), "embedding_rowwise", "replicate". None: the model's own `_tp_plan`, else the
             attention and MLP layers with the usual names, as far as they compute the same when they are split.
-        cp_size: processes that share each sequence (context parallelism), and the batch.
-        cp_handler: how they exchange keys and values.
+        cp_size: processes that share each sequence (context parallelism), and the batch; see `Accelerator.maybe_context_parallel`.
+        cp_handler: how they exchange keys and values; all of them are gathered either way.
         sp_size: only 1.
 
     Raises:
@@ -212,8 +212,6 @@ class ParallelismConfig:
             raise ValueError(
                 f"sp_size is {self.sp_size}: sequence parallelism of DeepSpeed is not offered; cp_size shares sequences, too"
             )
-        if self.cp_enabled:
-            raise ValueError(f"cp_size is {self.cp_size}: context parallelism is not offered; it must be 1")
         if self.total_size != processes:
             sizes = " x ".join(f"{name} {getattr(self, name)}" for name in _SIZES if name not in ("cp_size", "sp_size") or getattr(self, name) > 1)
             raise ValueError(

@@ -43,6 +43,8 @@ class Preparing(ProcessControl):
     tracker: Tracker
     data_world: World
     """The processes among which batches are shared out: all, unless several compute one model together."""
+    loss_world: World
+    """The processes over which losses are averaged: those, times the ones that share sequences."""
     _coming: list[Any]
     """Loaders in the call of `prepare` in progress."""
     _dataloaders: list[Any]
@@ -86,8 +88,8 @@ class Preparing(ProcessControl):
             self.float8.convert(model)
         if not evaluation_mode:
             self.strategy.prepare_model(model)
-            if self.exact and self.sync_batchnorm and self.data_world.size > 1:
-                batchnorm.synchronize(model, self.data_world, self.tracker)
+            if self.exact and self.sync_batchnorm and self.loss_world.size > 1:
+                batchnorm.synchronize(model, self.loss_world, self.tracker)
             else:
                 batchnorm.leave_alone()
         if not self.exact:
@@ -171,7 +173,7 @@ class Preparing(ProcessControl):
     @property
     def _steps_differ(self) -> bool:
         """Whether `step` must do more than the plain one."""
-        return self.data_world.size > 1 or self.accumulation.steps > 1 or self.precision.scaling is not None
+        return self.loss_world.size > 1 or self.accumulation.steps > 1 or self.precision.scaling is not None
 
     def free_memory(self, *objects: Any) -> list[Any]:
         """Forget everything prepared; returns as many None as objects were given."""

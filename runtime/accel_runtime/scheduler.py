@@ -64,9 +64,9 @@ def _tick(accelerator: Accelerator, scheduler: Any, plain: Any, args: Any, kwarg
 
 
 def _metric_step(accelerator: Accelerator, plain: Any, metrics: Any, *args: Any, **kwargs: Any) -> Any:
-    if accelerator.data_world.size > 1:
+    if accelerator.loss_world.size > 1:
         value = torch.as_tensor(metrics).detach().cpu().double()
-        metrics = float(all_reduce(accelerator.data_world, value)) / accelerator.data_world.size
+        metrics = float(all_reduce(accelerator.loss_world, value)) / accelerator.loss_world.size
     return plain(metrics, *args, **kwargs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 
 from . import global_values
 from .kwargs import AutocastKwargs
+from .parallelism_config import ParallelismConfig
 from .preparing import Preparing
 from .whole_batch import is_whole
 
@@ -18,6 +19,7 @@ from .whole_batch import is_whole
 class Training(Preparing):
     """What `Accelerator` does between the forward pass and the step."""
 
+    parallelism_config: ParallelismConfig | None
     gathers_with_grad = False
     backward_scale: float | None = None
     """What the mean whose backward is running counts on this process."""
@@ -41,7 +43,7 @@ class Training(Preparing):
                 return self.backward(loss, reduction, weight, **kwargs)
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum'")
-        factor = 1.0 if self.data_world.size == 1 else self._factor(loss, reduction, weight)
+        factor = 1.0 if self.loss_world.size == 1 else self._factor(loss, reduction, weight)
         divisor = self.accumulation.divisor
         if factor != 1.0 or divisor != 1:
             kwargs["gradient"] = _seed(loss, kwargs.get("gradient"), factor, divisor)
@@ -63,10 +65,10 @@ class Training(Preparing):
 
     def _factor(self, loss: torch.Tensor, reduction: str, weight: Any) -> float:
         if reduction == "sum":
-            return 0.0 if self.tracker.borrowed(loss) else float(self.data_world.size)
+            return 0.0 if self.tracker.borrowed(loss) else float(self.loss_world.size)
         if self.gathers_with_grad and weight is None and is_whole(loss, self.tracker.delivered()):
             return 1.0
-        counted = global_values.scale_of(self.data_world, self.tracker, loss, weight)
+        counted = global_values.scale_of(self.loss_world, self.tracker, loss, weight)
         if counted is None:
             return 1.0
         self.tracker.remember_backward(loss, counted)
@@ -99,6 +101,35 @@ class Training(Preparing):
     def trigger_sync_in_backward(self, model: nn.Module | None = None) -> AbstractContextManager[None]:
         """Inside, backwards average gradients, even for losses that were computed within `no_sync`."""
         return self.strategy.sync()
+
+    @property
+    def torch_device_mesh(self) -> Any:
+        """Torch's mesh of all processes by the sizes of `parallelism_config`; None without these. All processes must ask the first time."""
+        sizes = self.parallelism_config
+        return None if sizes is None else sizes.get_device_mesh(self.device.type)
+
+    def maybe_context_parallel(
+        self,
+        buffers: list[torch.Tensor] | None = None,
+        buffer_seq_dims: list[int] | None = None,
+        no_restore_buffers: set[torch.Tensor] | None = None,
+    ) -> AbstractContextManager[None]:
+        """Inside, each process of a group has a part of every sequence, and attention sees all of it; nothing without `cp_size`.
+
+        The model and the loss are called inside, and so is `backward` if the buffers are to be whole again afterwards.
+
+        Args:
+            buffers: the batch's tensors with one entry per token (tokens, targets, position ids): they are cut in place.
+            buffer_seq_dims: the dimension of the sequence in each of them.
+            no_restore_buffers: those of them that may stay cut.
+
+        Raises:
+            ValueError: unequal lengths, or one that is no multiple of twice `cp_size`.
+        """
+        sequences = self.strategy.sequences
+        if sequences is None:
+            return nullcontext()
+        return sequences.shared(buffers or [], buffer_seq_dims or [], no_restore_buffers or set())
 
     def autocast(self, autocast_handler: AutocastKwargs | None = None) -> AbstractContextManager[Any]:
         """The region whose operations run in the chosen precision."""

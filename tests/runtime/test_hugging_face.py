@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
 import torch
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from accel_runtime import FullyShardedDataParallelPlugin, ParallelismConfig
@@ -66,3 +68,32 @@ def test_trains_and_saves(tmp_path, make, settings):
         assert_close(got["losses"], expected["losses"], 1e-5)
     files = [next((tmp_path / run).glob("*.safetensors")) for run in ("one", "two")]
     assert_close(load_file(files[1]), load_file(files[0]), 1e-4)
+
+
+def shared_sequences(trainer):
+    """Targets are shifted before, as for Accelerate; the last token has none."""
+    model = llama()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    tokens = (torch.arange(11)[:, None] + torch.arange(8) ** 2) % 32
+    seed()
+    model, optimizer, loader = trainer.prepare(model, optimizer, DataLoader(TensorDataset(tokens), 4, shuffle=True))
+    losses = []
+    for (ids,) in loader:
+        labels, shifted = ids.clone(), F.pad(ids, (0, 1), value=-100)[:, 1:].contiguous()
+        buffers = [ids, labels, shifted]
+        context = getattr(trainer, "maybe_context_parallel", lambda *unused: contextlib.nullcontext())
+        with context(buffers, [1, 1, 1], set(buffers)):
+            loss = model(input_ids=ids, labels=labels, shift_labels=shifted).loss
+            counted = (shifted != -100).sum()
+            trainer.backward(loss, weight=counted)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(trainer.global_mean(loss, counted).item())
+    return {"losses": losses}
+
+
+@pytest.mark.parametrize("settings", [{}, {"fsdp_plugin": FullyShardedDataParallelPlugin()}], ids=["copies", "FSDP"])
+def test_shares_sequences(settings):
+    expected = plain(shared_sequences)["losses"]
+    for got in accelerated(shared_sequences, 2, parallelism_config=ParallelismConfig(cp_size=2), **settings):
+        assert_close(got["losses"], expected, 1e-5)

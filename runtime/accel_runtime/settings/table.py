@@ -154,10 +154,10 @@ _FSDP = (
 )
 
 
-def _parallel(name: str, help: str) -> Setting:
+def _parallel(name: str, help: str, kind: Kind = COUNT) -> Setting:
     return Setting(
         f"parallelism_config_{name}",
-        COUNT,
+        kind,
         help,
         section="parallelism_config",
         variable=f"PARALLELISM_CONFIG_{name.upper()}",
@@ -177,6 +177,8 @@ _PARALLELISM = (
     _parallel("dp_shard_size", "processes over which parameters are sharded"),
     _parallel("tp_size", "processes that share each layer (tensor parallelism)"),
     _parallel("cp_size", "processes that share each sequence (context parallelism)"),
+    _parallel("cp_backend", "understood; there is one way to share sequences", choice("torch")),
+    _parallel("cp_comm_strategy", "understood; keys and values are gathered either way", choice("allgather", "alltoall")),
     _parallel("sp_size", "processes that share each sequence (DeepSpeed's sequence parallelism)"),
 )
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from ..world import World
 from . import placing
+from .sequences import Sequences
 from .settings import Settings
 
 
@@ -30,6 +31,10 @@ class Strategy:
         self.world = world
         self.data_world = world
         """The processes among which batches are shared out."""
+        self.loss_world = world
+        """The processes over which losses and gradients are averaged: those, times the ones that share sequences."""
+        self.sequences: Sequences | None = None
+        """How sequences are shared, where they are."""
         self.settings = settings
 
     @classmethod

@@ -16,10 +16,11 @@ from torch import nn
 
 from ..plugins import FullyShardedDataParallelPlugin
 from ..world import World
-from . import placing, policies, sharded, states, units
+from . import placing, policies, sequence_models, sharded, states, units
 from .ddp import DataParallel, _broadcast, _sparse_parameters
 from .mesh import arrange, data_part, data_world
 from .replaced import Replaced
+from .sequences import Sequences
 from .settings import Settings
 from .sharded_model import ShardedModel, forget_local_gradients
 
@@ -42,7 +43,12 @@ class FullySharded(DataParallel):
         self.plugin = settings.fsdp or self._default_plugin()
         self.whole_mesh = arrange(world, *self._sizes())
         self.mesh = data_part(self.whole_mesh)
-        self.data_world = data_world(world, self.whole_mesh) if "tp" in self.whole_mesh.mesh_dim_names else world
+        self.data_world = self.loss_world = data_world(world, self.whole_mesh) if "tp" in self.whole_mesh.mesh_dim_names else world
+        self.weights_world = self.data_world
+        """The processes among which weights are sharded or copied."""
+        if settings.parallelism is not None and settings.parallelism.cp_enabled:
+            self.sequences = Sequences(world, settings.parallelism.cp_size, settings.parallelism.tp_size)  # type: ignore[arg-type]
+            self.data_world, self.loss_world = self.sequences.batches, self.sequences.losses
         self.models: list[ShardedModel] = []
         self.replaced = Replaced()
 
@@ -59,7 +65,7 @@ class FullySharded(DataParallel):
         sizes = self.settings.parallelism
         if sizes is not None and sizes.total_size > 1:
             sizes.check(self.world.size)
-            return sizes.dp_replicate_size, sizes.dp_shard_size, sizes.tp_size  # type: ignore[return-value]
+            return sizes.dp_replicate_size, sizes.dp_shard_size * sizes.cp_size, sizes.tp_size  # type: ignore[operator, return-value]
         if self.plugin.sharding_strategy == "NO_SHARD":
             return self.world.size, 1
         if self.plugin.hybrid:
@@ -76,6 +82,8 @@ class FullySharded(DataParallel):
 
     def _shard_model(self, model: nn.Module) -> nn.Module:
         _give_forward(model)
+        if self.sequences is not None:
+            sequence_models.join(self.sequences, model)
         parts = units.choose(model, self.plugin)
         apart = self._apart(model)
         if self.plugin.activation_checkpointing:

@@ -39,8 +39,26 @@ def data_part(mesh: Any) -> Any:
 
 def data_world(world: World, mesh: Any) -> World:
     """The processes among which batches are shared out, seen from this one."""
-    part = data_part(mesh)
-    group = part._flatten("dp").get_group() if part.ndim > 1 else part.get_group()
+    return _seen_from_here(world, data_part(mesh))
+
+
+def share_sequences(world: World, parts: int, together: int) -> tuple[World, World, Any]:
+    """The processes among which batches are shared out; those and the ones that share sequences; the group of the latter here.
+
+    Args:
+        parts: processes, or groups of `together` processes, that share each sequence.
+        together: processes that compute each layer together.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+
+    sizes = (world.size // parts // together, parts, together)
+    mesh = init_device_mesh(world.device.type, sizes, mesh_dim_names=("dp", "cp", "tp"))
+    losses = world if together == 1 else _seen_from_here(world, mesh["dp", "cp"])
+    return _seen_from_here(world, mesh["dp"]), losses, mesh["cp"].get_group()
+
+
+def _seen_from_here(world: World, part: Any) -> World:
+    group = part._flatten("_".join(part.mesh_dim_names)).get_group() if part.ndim > 1 else part.get_group()
     rank = 0
     for dim in range(part.ndim):
         rank = rank * part.size(dim) + part.get_local_rank(dim)

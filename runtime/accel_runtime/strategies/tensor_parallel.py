@@ -25,7 +25,7 @@ class TensorParallel(FullySharded):
         settings.parallelism.check(world.size)
         super().__init__(world, settings)
         self.layers = self.whole_mesh["tp"]
-        self.name = "FSDP" if self.data_world.size > 1 else ""
+        self.name = "FSDP" if self.weights_world.size > 1 else ""
 
     @classmethod
     def suits(cls, world: World, settings: Settings) -> bool:
@@ -45,7 +45,7 @@ class TensorParallel(FullySharded):
     def prepare_model(self, model: nn.Module) -> nn.Module:
         self.refuse_sharded_weights(model)
         self._split(model)
-        if self.data_world.size > 1:
+        if self.weights_world.size > 1:
             return self._shard_model(model)
         if self.plugin.activation_checkpointing:
             self.checkpoint_activations(model)
@@ -53,4 +53,4 @@ class TensorParallel(FullySharded):
         return model
 
     def prepare_optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        return self._follow(optimizer) if self.data_world.size == 1 else super().prepare_optimizer(optimizer)
+        return self._follow(optimizer) if self.weights_world.size == 1 else super().prepare_optimizer(optimizer)
