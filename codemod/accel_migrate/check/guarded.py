@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accel_migrate.check.call_sites import left_out
 from accel_migrate.check.rank_conditions import Guard
+from accel_migrate.facts.scopes import FunctionNode
 
 if TYPE_CHECKING:
     from accel_migrate.check.program import Program
@@ -26,10 +28,16 @@ class Guarded:
         return self.place is self.target
 
 
+Holds = Callable[[ast.AST, ast.Call, FunctionNode], bool]
+
+
 def guarded(
-    program: Program, wanted: Container[ast.AST], kinds: tuple[type[ast.AST], ...] = (ast.Call,)
+    program: Program, wanted: Container[ast.AST], kinds: tuple[type[ast.AST], ...] = (ast.Call,), holds: Holds | None = None
 ) -> Iterator[Guarded]:
-    """Each of the `wanted` nodes, of these `kinds`, that some processes reach and others do not; and calls that lead to one."""
+    """Each of the `wanted` nodes, of these `kinds`, that some processes reach and others do not; and calls that lead to one.
+
+    `holds`: whether such a node is wanted where this call of this function leads to it.
+    """
     for _, node in program.facts.nodes(*kinds):
         if node in wanted:
             guard = _guard(program, node, node)
@@ -39,7 +47,13 @@ def guarded(
         if call in wanted or next(program.ranks.guards(call), None) is None:
             continue
         target = next(
-            (n for f in sorted(callees, key=lambda f: f.lineno) for n in program.reach.running(f) if n in wanted), None
+            (
+                n
+                for f in sorted(callees, key=lambda f: f.lineno)
+                for n in program.reach.running(f, left_out(program, call, f))
+                if n in wanted and (holds is None or holds(n, call, f))
+            ),
+            None,
         )
         guard = _guard(program, call, target) if target is not None else None
         if target is not None and guard is not None:

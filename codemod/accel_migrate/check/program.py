@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accel_migrate.check.around import Around
+from accel_migrate.check.bare import is_surely_prepared
 from accel_migrate.check.flow import Flow
+from accel_migrate.check.frozen import frozen_models, tables_of_models
 from accel_migrate.check.rank_conditions import RankConditions
 from accel_migrate.check.reach import Reach
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.prepared import GATHERING
-from accel_migrate.facts.values import Instance, Made, Prepared, Role
+from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.source import Source
 
 LIBRARIES = ("accelerate", "accel_runtime")
@@ -23,6 +25,8 @@ STATES = {
     for module in ("", ".state")
     for name in ("PartialState", "AcceleratorState")
 }
+PASSED_OVER = {("accelerate", "split_batches")}
+"""Arguments of a library's `Accelerator(...)` that have no effect there; the objects that it is given have them, too."""
 _ACCELERATOR = {f"{library}{module}.Accelerator" for library in LIBRARIES for module in ("", ".accelerator")}
 
 
@@ -72,8 +76,8 @@ class Program(Around):
         return [call for call, name in self.facts.external.items() if name in _ACCELERATOR]
 
     def setting(self, name: str) -> ast.expr | None:
-        """The argument `name` of `Accelerator(...)`, or of an object that it is given."""
-        for call in self.makers:
+        """The argument `name` of `Accelerator(...)`, or of an object that it is given; none that the library passes over."""
+        for call in self.makers if (self.library, name) not in PASSED_OVER else ():
             for keyword in call.keywords:
                 if keyword.arg == name:
                     return keyword.value
@@ -144,39 +148,42 @@ class Program(Around):
 
     def is_prepared(self, node: ast.AST) -> bool:
         """Whether `node` is surely what `prepare` returned."""
-        marks = [v for v in self.facts.of(node) if isinstance(v, Prepared)]
-        return bool(marks) and not self._is_unwrapped_if_wrapped(node) and any(not self._may_be_bare(node, v) for v in marks)
-
-    def _is_unwrapped_if_wrapped(self, node: ast.AST) -> bool:
-        """Whether `node` is a variable like `bare = model.module if hasattr(model, "module") else model`."""
-        key = self.flow.key(node) if isinstance(node, ast.Name) else None
-        chosen = [v for v in self.flow.assigned.get(key, ()) if isinstance(v, ast.IfExp)] if key is not None else []
-        return any(isinstance(n, ast.Attribute) and n.attr == "module" for v in chosen for n in (v.body, v.orelse))
-
-    def _may_be_bare(self, node: ast.AST, mark: Prepared) -> bool:
-        """Whether `node` reads a variable of another function, or an attribute, in a function that is only called above the `prepare`."""
-        function, preparing = self.facts.function(node), self.facts.function(mark.call)
-        calls = self.facts.callers.get(function, {}) if function is not preparing else {}  # type: ignore[call-overload]
-        above = all(self.facts.function(call) is preparing and call.lineno < mark.call.lineno for call in calls)
-        return bool(calls) and above and not self._is_handed(node, function)
-
-    def _is_handed(self, node: ast.AST, function: ast.AST) -> bool:
-        """Whether `node` is a variable of `function` itself."""
-        root = node
-        while isinstance(root, ast.Attribute | ast.Subscript):
-            root = root.value
-        return isinstance(root, ast.Name) and self.facts.scope(root).owner(root.id) is self.facts.scopes.get(function) and isinstance(node, ast.Name)
+        return is_surely_prepared(self, node)
 
     def is_model(self, node: ast.AST) -> bool:
         """Whether `node` is a model; an optimizer of the project's may derive from `nn.Module`, too."""
-        return any(self.facts.role(v) is Role.MODEL and not self._steps(v) for v in self.facts.of(node))
+        found = [v for v in self.facts.of(node) if self.facts.role(v) is Role.MODEL and not self._steps(v)]
+        return any(not self.made(v) & self.tables for v in found)
+
+    def made(self, value: object) -> set[ast.AST]:
+        """Where `value` was made; of an object that `prepare` shows to be a model: where what it was given was made."""
+        site = getattr(value, "site", None)
+        if isinstance(value, Made) and value.detail == "prepared" and site is not None:
+            return self.sites(site) or {site}
+        return {site} if site is not None else set()
+
+    @cached_property
+    def tables(self) -> set[ast.AST]:
+        """Where tables of models were made that only look like a model by their name."""
+        return tables_of_models(self)
 
     def _steps(self, value: object) -> bool:
         methods = {s.name for s in value.cls.node.body if isinstance(s, ast.FunctionDef)} if isinstance(value, Instance) else set()
         return {"step", "zero_grad"} <= methods
 
     def is_prepared_model(self, node: ast.AST) -> bool:
-        return self.is_prepared(node) and self.is_model(node)
+        """Whether `node` is what `prepare` made of a model with parameters to train: a frozen one it hands back as it is."""
+        return self.is_prepared(node) and self.is_model(node) and not self.is_frozen(node)
+
+    def is_frozen(self, node: ast.AST) -> bool:
+        """Whether `node` holds nothing but models without a parameter to train."""
+        made = {s for v in self.facts.of(node) for s in self.made(v)} if self.frozen else set()
+        return bool(made) and made <= self.frozen
+
+    @cached_property
+    def frozen(self) -> set[ast.AST]:
+        """Where models were made that have nothing to train; `accel_runtime` wraps none at all."""
+        return frozen_models(self) if self.library == "accelerate" else set()
 
     def sites(self, node: ast.AST) -> set[ast.AST]:
         """Where the objects that `node` may be were made."""
@@ -188,7 +195,7 @@ class Program(Around):
 
     def is_gathered(self, node: ast.AST) -> bool:
         """Whether `node` is a call whose result is the same on all processes."""
-        return isinstance(node, ast.Call) and (node in self.reach.collectives or self.method(node) in GATHERING)
+        return isinstance(node, ast.Call) and (node in self.reach.collectives or self.method(node) in GATHERING or self.reach.gathers(node))
 
     def calls_in(self, node: ast.AST, *methods: str) -> list[ast.Call]:
         """Calls of these methods of accelerators that running `node` comes to."""

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 ATTRIBUTES = {"is_main_process", "is_local_main_process", "is_last_process", "process_index", "local_process_index"}
 DECORATORS = {"on_main_process", "on_local_main_process", "on_last_process", "on_process", "on_local_process"}
 ORDERED = {"main_process_first", "local_main_process_first"}
+OTHERS_RANKS = {
+    "global_rank", "is_global_zero", "is_rank_zero", "get_data_parallel_rank", "get_tensor_model_parallel_rank", "get_pipeline_model_parallel_rank", "get_global_rank",
+    "get_local_rank", "get_rank",
+}  # fmt: skip
+"""Names by which other libraries (Megatron, Lightning, DeepSpeed) tell a process its place."""
 _OF_RANK = {Kind.MAIN, Kind.RANK, Kind.LOCAL_RANK}
 _LEAVING = {"sys.exit", "exit", "quit", "os._exit"}
 
@@ -87,8 +92,12 @@ class RankConditions:
         meaning = ranks_of(self.facts).of(node)
         if meaning is not None and meaning.kind in _OF_RANK:
             return True
+        if isinstance(node, ast.Call) and node not in self.facts.external:
+            return any(callee in kept for callee in self.facts.callees.get(node, ())) or self.program.method(node) in OTHERS_RANKS
         if isinstance(node, ast.Call):
-            return any(callee in kept for callee in self.facts.callees.get(node, ()))
+            return self.facts.external[node].rpartition(".")[2] in OTHERS_RANKS
+        if isinstance(node, ast.Attribute) and node.attr in OTHERS_RANKS and not self.facts.of(node):
+            return True
         return isinstance(node, ast.Name | ast.Attribute) and self.program.flow.key(node) in kept
 
     # -- guards -------------------------------------------------------------------------------------
@@ -180,5 +189,10 @@ class RankConditions:
         if next(self.guards(node), None) is not None:
             return True
         function = self.facts.function(node)
-        calls = [c for c in self.facts.callers.get(function, {}) if self.facts.function(c) is not function]  # type: ignore[call-overload]
+        calls = [c for c in self.facts.callers.get(function, {}) if self.facts.function(c) is not function and self._runs(c)]  # type: ignore[call-overload]
         return function not in seen and bool(calls) and all(self._is_guarded(call, seen | {function}) for call in calls)
+
+    def _runs(self, node: ast.AST) -> bool:
+        """Whether the program comes to `node`: a function that nothing calls tells nothing of how others are called."""
+        function = self.facts.function(node)
+        return isinstance(function, ast.Module | ast.Lambda) or function in self.facts.visited

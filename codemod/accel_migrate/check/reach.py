@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ _OF_TORCH = {
     "gather",
     "gather_object",
 }
+_COLLECTING = {f"torch.distributed.{name}" for name in ("all_gather", "all_gather_object", "all_gather_into_tensor", "all_reduce", "gather_object")}
+"""Functions of torch that bring together what the processes have."""
 
 
 class Reach:
@@ -69,17 +71,32 @@ class Reach:
         """The collectives that running `node` comes to, calls included."""
         return (call for call in self.calls(node) if call in self.collectives)
 
-    def running(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Everything that runs when `node` does, what the functions that it calls run included; what it defines does not run."""
+    def running(self, node: ast.AST, skipped: Container[ast.AST] = ()) -> Iterator[ast.AST]:
+        """Everything but `skipped` that runs when `node` does, what the functions that it calls run included; what it defines does not run."""
         seen: set[ast.AST] = set()
         pending: list[ast.AST] = [node]
         while pending:
-            for inner in walk_running(pending.pop()):
+            for inner in walk_running(pending.pop(), skipped):
                 yield inner
                 if isinstance(inner, ast.Call):
                     new = self.facts.callees.get(inner, set()) - seen
                     seen |= new
                     pending.extend(sorted(new, key=lambda f: f.lineno))
+
+    def gathers(self, call: ast.Call) -> bool:
+        """Whether a function of the program that `call` runs collects what all processes have, with torch.distributed."""
+        for function in self.facts.callees.get(call, ()):
+            if function not in self._gathering:
+                self._gathering[function] = False
+                names = {self.facts.external.get(n, "") for n in self.running(function) if isinstance(n, ast.Call)}
+                self._gathering[function] = bool(names & _COLLECTING)
+            if self._gathering[function]:
+                return True
+        return False
+
+    @cached_property
+    def _gathering(self) -> dict[ast.AST, bool]:
+        return {}
 
     def calls(self, node: ast.AST) -> Iterator[ast.Call]:
         """The calls that running `node` comes to."""
@@ -100,12 +117,14 @@ class Reach:
         return {}
 
 
-def walk_running(node: ast.AST) -> Iterator[ast.AST]:
-    """`node` and everything in it that runs when it does: bodies of functions which it only defines are left out."""
+def walk_running(node: ast.AST, skipped: Container[ast.AST] = ()) -> Iterator[ast.AST]:
+    """`node` and everything in it, but `skipped`, that runs when it does: bodies of functions which it only defines are left out."""
     function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     pending: list[ast.AST] = [*(node.body if isinstance(node.body, list) else [node.body])] if function else [node]  # type: ignore[attr-defined]
     while pending:
         current = pending.pop(0)
+        if current in skipped:
+            continue
         yield current
         if isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             pending[:0] = current.decorator_list

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accel_migrate.check.alarms import Alarm
+from accel_migrate.check.flow import FILLING
 from accel_migrate.check.program import Program
 from accel_migrate.edits import Severity
 from accel_migrate.quoting import quote
@@ -58,11 +59,17 @@ def _looks_up(program: Program, call: ast.Call) -> bool:
             and node.left.id == name
             and isinstance(node.ops[0], ast.In | ast.NotIn)
         )
-        if (keyed or asked) and not _made_of_wrapped(
-            program, node.value if isinstance(node, ast.Subscript) else node.comparators[0]
-        ):  # type: ignore[attr-defined]
+        table = node.value if keyed else node.comparators[0] if asked else None  # type: ignore[attr-defined]
+        if table is not None and not _made_of_wrapped(program, table) and not _is_filled(loop, table, name):
             return True
     return False
+
+
+def _is_filled(loop: ast.For, table: ast.expr, name: str) -> bool:
+    """Whether the loop itself collects the names in `table`: they are then those of the wrapped model."""
+    calls = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+    puts = (c for c in calls if c.func.attr in FILLING and ast.unparse(c.func.value) == ast.unparse(table))  # type: ignore[attr-defined]
+    return any(ast.unparse(a) == name for c in puts for a in c.args)
 
 
 def _made_of_wrapped(program: Program, table: ast.expr) -> bool:

@@ -43,6 +43,8 @@ def check(program: Program) -> Iterator[Alarm]:
             loop is None
             or loop in seen
             or _is_scaled(program, conversion)
+            or _is_replaced(program, conversion.value)
+            or _is_abstract(program, conversion.value)
             or program.ranks.is_guarded(conversion.value)
             or not _is_shown(program, conversion, loop)
         ):
@@ -61,6 +63,24 @@ def _is_scaled(program: Program, conversion: Conversion) -> bool:
     return statement is not None and any(
         isinstance(n, ast.Attribute) and n.attr == "num_processes" for n in ast.walk(statement)
     )
+
+
+def _is_replaced(program: Program, value: ast.expr) -> bool:
+    """Whether `value` is an element of something whose elements are replaced by what all processes have."""
+    while isinstance(value, ast.Subscript | ast.Attribute):
+        value = value.value
+        key = program.flow.key(value)
+        if key is not None and any(program.is_gathered(v) for v in program.flow.assigned.get(key, ())):
+            return True
+    return False
+
+
+def _is_abstract(program: Program, value: ast.expr) -> bool:
+    """Whether `value` is handed to a method that only a subclass writes: what comes out of it is not known."""
+    call = program.facts.parents.get(value)
+    callees = program.facts.callees.get(call, set()) if isinstance(call, ast.Call) else set()
+    bodies = [f.body for f in callees if isinstance(f.body, list)]
+    return bool(bodies) and all(isinstance(s, ast.Pass | ast.Raise) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for body in bodies for s in body)
 
 
 def _evaluation_loop(program: Program, node: ast.AST) -> ast.AST | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
 from accel_migrate.check.alarms import Alarm
@@ -19,24 +20,32 @@ LIBRARIES = frozenset({"accelerate"})
 
 def check(program: Program) -> Iterator[Alarm]:
     trained = program.prepared_sites(Role.MODEL) & program.facts.trained_models()
+    blocks: dict[ast.With, list[ast.Call]] = defaultdict(list)
     for call in program.calls_of("accumulate"):
         block = program.facts.parents.get(program.facts.parents.get(call))  # type: ignore[arg-type]
-        if not isinstance(block, ast.With) or not call.args or any(isinstance(a, ast.Starred) for a in call.args):
-            continue
-        given = {site for argument in call.args for site in program.sites(argument)}
-        if any(isinstance(v, Box) for argument in call.args for v in program.facts.of(argument)):
-            continue  # a list of models
-        for inner in ast.walk(block):
-            if (
-                isinstance(inner, ast.Call)
-                and program.is_prepared_model(inner.func)
-                and not program.is_without_gradients(inner)
-            ):
-                missing = (program.sites(inner.func) & trained) - given
-                if missing and not program.sites(inner.func) & given and given:
-                    yield Alarm(
-                        call,
-                        f"`{quote(inner.func)}` is trained inside, too: it exchanges its gradients in every micro-batch, which only costs time",
-                        f"accelerator.accumulate({', '.join(map(quote, call.args))}, {quote(inner.func)})",
-                    )
-                    break
+        if isinstance(block, ast.With):
+            blocks[block].append(call)
+    for block, calls in blocks.items():
+        if len(calls) > 1:
+            models = ", ".join(quote(a) for c in calls for a in c.args)
+            message = "each `accumulate()` counts the micro-batch: two of them count each twice, and with an even `gradient_accumulation_steps` the optimizer steps twice as often as asked for"
+            yield Alarm(calls[1], message, f"one for all of them: accelerator.accumulate({models})", severity=Severity.ERROR)
+        else:
+            yield from _missing(program, block, calls[0], trained)
+
+
+def _missing(program: Program, block: ast.With, call: ast.Call, trained: set[ast.AST]) -> Iterator[Alarm]:
+    """The first model that is trained in `block` and that `call` was not given."""
+    given = {site for argument in call.args for site in program.sites(argument)}
+    if not given or any(isinstance(a, ast.Starred) or any(isinstance(v, Box) for v in program.facts.of(a)) for a in call.args):
+        return  # a list of models
+    for inner in ast.walk(block):
+        if isinstance(inner, ast.Call) and program.is_prepared_model(inner.func) and not program.is_without_gradients(inner):
+            sites = program.sites(inner.func)
+            if (sites & trained) - given and not sites & given:
+                yield Alarm(
+                    call,
+                    f"`{quote(inner.func)}` is trained inside, too: it exchanges its gradients in every micro-batch, which only costs time",
+                    f"accelerator.accumulate({', '.join(map(quote, call.args))}, {quote(inner.func)})",
+                )
+                return

@@ -36,7 +36,7 @@ OF_SAVING = {"save_pretrained", "push_to_hub"}
 
 
 def check(program: Program) -> Iterator[Alarm]:
-    if not program.wraps:
+    if not program.wraps or _is_handed_on(program):
         return
     for _, node in program.facts.nodes(ast.Attribute):
         assert isinstance(node, ast.Attribute)
@@ -83,12 +83,38 @@ def _is_called(program: Program, node: ast.expr) -> bool:
 
 def _asks_first(program: Program, node: ast.Attribute) -> bool:
     """`model.config if hasattr(model, "config") else model.module.config`"""
+    if _is_unwrapped_by_class(program, node):
+        return True
     if program.is_under(node, "distributed_type") or program.is_under(node, "num_processes"):
         return True
     for ancestor in program.facts.ancestors(node):
         test = ancestor.test if isinstance(ancestor, ast.If | ast.IfExp) else None
-        if test is not None and ("hasattr" in ast.unparse(test) or "isinstance" in ast.unparse(test)):
+        if test is not None and (any(asking in ast.unparse(test) for asking in ("hasattr", "getattr", "isinstance")) or _has_wrapped_branch(program, ancestor, node)):
             return True
         if isinstance(ancestor, ast.Try | ast.FunctionDef | ast.AsyncFunctionDef):
             return isinstance(ancestor, ast.Try)
     return False
+
+
+def _has_wrapped_branch(program: Program, choice: ast.AST, node: ast.Attribute) -> bool:
+    """`model.module.encoder if is_distributed else model.encoder`, whatever the test is."""
+    wrapped = f"{ast.unparse(node.value)}.module"
+    parts = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [*choice.body, *choice.orelse]  # type: ignore[attr-defined]
+    others = [n for part in parts if not program.facts.inside(node, part) for n in ast.walk(part)]
+    return any(isinstance(n, ast.Attribute) and n.attr == "module" and ast.unparse(n) == wrapped for n in others)
+
+
+def _is_unwrapped_by_class(program: Program, node: ast.AST) -> bool:
+    """Whether a decorator of the class around `node` says that it unwraps the models of its instances."""
+    classes = (a for a in program.facts.ancestors(node) if isinstance(a, ast.ClassDef))
+    return any("unwrap" in ast.unparse(d) for c in classes for d in c.decorator_list)
+
+
+def _is_handed_on(program: Program) -> bool:
+    """Whether the script itself asks for DeepSpeed or FSDP, whose wrappers hand attributes on to the model."""
+    plugins = (program.setting(name) for name in ("deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin"))
+    if any(p is not None and not (isinstance(p, ast.Constant) and p.value is None) for p in plugins):
+        return True
+    models = [p for p in program.preparations if program.is_model(p.argument)]
+    stand_ins = {c for c in program.functions_of("DummyOptim")}
+    return bool(models) and all(any(stand_ins & program.sites(a) for a in p.call.args) for p in models)

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from accel_migrate.check.alarms import Alarm
+from accel_migrate.check.call_sites import argument
 from accel_migrate.check.guarded import guarded
 from accel_migrate.check.program import Program
 from accel_migrate.edits import Severity
+from accel_migrate.facts.scopes import FunctionNode
 from accel_migrate.quoting import quote
 
 ID = "prepared-object-in-rank-guard"
@@ -22,8 +24,16 @@ def check(program: Program) -> Iterator[Alarm]:
     loops = {
         node for node in program.facts.loops if isinstance(node, ast.For) and program.is_prepared(_iterated(node.iter))
     }
-    for found in guarded(program, forwards | backwards | loops, (ast.Call, ast.For)):
-        silent = found.target in forwards and program.is_without_gradients(found.target)
+
+    def holds(node: ast.AST, call: ast.Call, function: FunctionNode) -> bool:
+        """Whether the model that is called is a prepared one where it is the argument of this very call."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or program.facts.function(node) is not function:
+            return True
+        given = argument(program, call, function, node.func.id)
+        return given is None or program.is_prepared_model(given)
+
+    for found in guarded(program, forwards | backwards | loops, (ast.Call, ast.For), holds):
+        silent = found.target in forwards and (program.is_without_gradients(found.target) or program.is_without_gradients(found.place))
         if silent and program.library == "accel_runtime":
             continue
         target = found.target.iter if isinstance(found.target, ast.For) else found.target

@@ -37,7 +37,7 @@ def check(program: Program) -> Iterator[Alarm]:
             or not classes
         ):
             continue
-        if _throws(program, node.test) and _modules(node, "body") ^ _modules(node, "orelse"):
+        if _throws(program, node.test) and (_modules(node, "body") ^ _modules(node, "orelse")) - _elsewhere(program, owner, node):
             yield Alarm(
                 node.test,
                 f"`{quote(node.test)}` falls differently on each process, and the parameters of the other branch get no gradient: an error in the second step, or processes that wait for each other",
@@ -46,6 +46,13 @@ def check(program: Program) -> Iterator[Alarm]:
 
 
 def _throws(program: Program, test: ast.expr) -> bool:
+    """Whether the test is made of something drawn; whether there is a value at all is not drawn."""
+    if isinstance(test, ast.UnaryOp):
+        return _throws(program, test.operand)
+    if isinstance(test, ast.BoolOp):
+        return any(_throws(program, value) for value in test.values)
+    if (isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.IsNot)) or (isinstance(test, ast.Call) and _asks_for_none(program, test)):
+        return False
     return any(
         isinstance(n, ast.Call) and program.facts.external.get(n, "").startswith(_COINS)
         for n in program.flow.origins(test)
@@ -57,3 +64,18 @@ def _modules(node: ast.If | ast.IfExp, branch: str) -> set[str]:
     part = getattr(node, branch)
     nodes = [n for s in (part if isinstance(part, list) else [part]) for n in ast.walk(s)]
     return {ast.unparse(n.func) for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func).startswith("self.")}
+
+
+def _asks_for_none(program: Program, call: ast.Call) -> bool:
+    """`exists(x)`, a function that returns `x is not None`."""
+    bodies = [f.body for f in program.facts.callees.get(call, ())]
+    returned = [s.value for body in bodies if isinstance(body, list) for s in body if isinstance(s, ast.Return)]
+    return bool(returned) and all(isinstance(v, ast.Compare) and isinstance(v.ops[0], ast.Is | ast.IsNot) for v in returned)
+
+
+def _elsewhere(program: Program, owner: ast.ClassDef, node: ast.If | ast.IfExp) -> set[str]:
+    """What methods of the class call outside of the choice: submodules that get their gradients anyway, and methods, which are no submodules."""
+    methods = [m for m in owner.body if isinstance(m, ast.FunctionDef)]
+    inside = set(ast.walk(node))
+    calls = {ast.unparse(n.func) for m in methods for n in ast.walk(m) if isinstance(n, ast.Call) and n not in inside}
+    return calls | {f"self.{m.name}" for m in methods}

@@ -39,6 +39,7 @@ def check(program: Program) -> Iterator[Alarm]:
             or any(k.arg in _OWN for k in call.keywords)
             or program.loop_over(call) is not None
             or program.training_loop(call) is not None
+            or _is_shared(program, call)
         ):
             continue
         before = [
@@ -67,6 +68,12 @@ def _is_ranked(program: Program, call: ast.Call) -> bool:
         for a in call.args
         for n in program.flow.origins(a)
     )
+
+
+def _is_shared(program: Program, call: ast.Call) -> bool:
+    """Whether one process hands what it drew to all others."""
+    sent = [c for c, name in program.reach.collectives.items() if "broadcast" in name and program.facts.function(c) is program.facts.function(call)]
+    return any(c.lineno > call.lineno and program.flow.reaches(call, *c.args) for c in sent)
 
 
 def _seeded_between(program: Program, first: ast.Call, last: ast.Call) -> bool:

@@ -19,15 +19,33 @@ _ENDING = {"sys.exit", "exit", "quit", "os._exit"}
 def check(program: Program) -> Iterator[Alarm]:
     for _, node in program.facts.nodes(ast.Try):
         assert isinstance(node, ast.Try)
-        if program.training_loop(node) is None or not any(program.reach.trains(s) for s in node.body):
+        loop = program.training_loop(node)
+        if loop is None:
             continue
+        trains = any(program.reach.trains(s) for s in node.body)
         for handler in node.handlers:
-            if not _ends(program, handler) and not _is_end_of_data(handler):
+            if _is_end_of_data(handler):
+                continue
+            if (trains and not _ends(program, handler)) or (_goes_on(program, handler, loop) and (trains or _runs_model(program, node))):
                 yield Alarm(
                     handler,
                     "the process that meets the exception goes on with its next step, while the others wait for it in the backward pass of this one: they stay one step apart until they are stopped",
                     "let the exception end the run; for out-of-memory errors use find_executable_batch_size, which starts anew on all processes",
                 )
+
+
+def _goes_on(program: Program, handler: ast.ExceptHandler, loop: ast.AST) -> bool:
+    """Whether some way through the handler leaves the rest of the step out."""
+    for node in ast.walk(handler):
+        inner = next((a for a in program.facts.ancestors(node) if isinstance(a, ast.For | ast.While)), None)
+        if isinstance(node, ast.Continue) and inner is loop:
+            return True
+    return False
+
+
+def _runs_model(program: Program, node: ast.Try) -> bool:
+    """Whether a prepared model is run in the `try`, calls included."""
+    return any(program.is_prepared_model(c.func) for s in node.body for c in program.reach.calls(s))
 
 
 def _ends(program: Program, handler: ast.ExceptHandler) -> bool:

@@ -29,6 +29,8 @@ _WRITING = {
     "shutil.move",
     "safetensors.torch.save_file",
 }
+_SECOND = {"torch.save", "json.dump", "pickle.dump", "safetensors.torch.save_file"}
+"""Those that are given the path, or file, after what is written."""
 _OF_MODELS = {"save_pretrained", "push_to_hub"}
 _RANKED = {
     "process_index",
@@ -43,6 +45,8 @@ _RANKED = {
     "NamedTemporaryFile",
     "BytesIO",
     "gettempdir",
+    "uuid1",
+    "uuid4",
 }
 """Names in a path that is another one on each process, or in something that is no file of the run's."""
 _CHECKS = {"is_main_process", "save_function"}
@@ -93,14 +97,25 @@ def _is_unwrapped(program: Program, node: ast.expr) -> bool:
 
 
 def _writes_once(call: ast.Call) -> bool:
-    return any(k.arg in _CHECKS for k in call.keywords)
+    """Whether the call is told which process writes, or may be: what `**kwargs` holds is not to be seen."""
+    return any(k.arg is None or k.arg in _CHECKS for k in call.keywords)
 
 
 def _is_ranked(program: Program, call: ast.Call) -> bool:
+    """Whether the path is another one on each process: made of its rank, of something drawn, or of its own samples."""
+    if any(program.facts.is_local(n) for n in _path(program, call)):
+        return True
     nodes = program.flow.origins(*call.args, *(k.value for k in call.keywords))
     return any(
         (n.attr if isinstance(n, ast.Attribute) else n.id if isinstance(n, ast.Name) else "") in _RANKED for n in nodes
     )
+
+
+def _path(program: Program, call: ast.Call) -> Iterator[ast.expr]:
+    """What the path that `call` writes to is made of."""
+    later = program.facts.external.get(call, "") in _SECOND
+    for argument in call.args[1:2] if later else call.args[:1]:
+        yield from (n for n in ast.walk(argument) if isinstance(n, ast.expr))
 
 
 def _is_run(program: Program, call: ast.Call) -> bool:

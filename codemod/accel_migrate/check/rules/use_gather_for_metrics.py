@@ -9,13 +9,15 @@ from accel_migrate.check.alarms import Alarm, Fix
 from accel_migrate.check.program import Program
 from accel_migrate.edits import ReplaceExpression, Severity
 from accel_migrate.facts.facts import Loop
-from accel_migrate.facts.values import Made, Prepared
+from accel_migrate.facts.operations import spreads
+from accel_migrate.facts.values import Made, Prepared, Spread
 
 ID = "use-gather-for-metrics"
 TITLE = "gather() counts repeated samples; gather_for_metrics() drops them"
 SEVERITY = Severity.WARNING
 
-_EVEN = {"even_batches"}
+_REPEATING = {"repeat", "expand", "repeat_interleave"}
+"""Methods that make a row for each sample of one figure."""
 
 
 def check(program: Program) -> Iterator[Alarm]:
@@ -32,6 +34,8 @@ def check(program: Program) -> Iterator[Alarm]:
             or not any(program.facts.is_local(n) for n in ast.walk(call.args[0]))
             or _drops_last(loop)
             or _cuts_by_hand(program, loop)
+            or not _has_rows(program, call.args[0])
+            or _is_unused(program, call, loop.node)
         ):
             continue
         edit = ReplaceExpression(
@@ -47,6 +51,27 @@ def check(program: Program) -> Iterator[Alarm]:
             "accelerator.gather_for_metrics(...), which drops the repeated ones",
             Fix((edit,)),
         )
+
+
+def _has_rows(program: Program, value: ast.expr) -> bool:
+    """Whether a row of each sample is gathered, and not one figure of each process."""
+    if isinstance(value, ast.Tuple | ast.List):
+        return any(_has_rows(program, element) for element in value.elts)
+    if isinstance(value, ast.Call) and program.method(value) in _REPEATING:
+        return True
+    return bool(spreads(program.facts.of(value)) & {Spread.SHARD, Spread.ROW})
+
+
+def _is_unused(program: Program, call: ast.Call, loop: ast.AST) -> bool:
+    """Whether nothing in or below the loop reads the variable that gets what is gathered."""
+    statement = program.facts.statement(call)
+    if isinstance(statement, ast.Expr):
+        return statement.value is call
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
+    if not isinstance(target, ast.Name):
+        return False
+    names = (n for n in ast.walk(program.facts.function(call)) if isinstance(n, ast.Name) and n.id == target.id)
+    return not any(isinstance(n.ctx, ast.Load) and n.lineno >= loop.lineno for n in names)  # type: ignore[attr-defined]
 
 
 def _drops_last(loop: Loop) -> bool:

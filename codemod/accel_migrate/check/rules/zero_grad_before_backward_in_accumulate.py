@@ -20,7 +20,7 @@ def check(program: Program) -> Iterator[Alarm]:
     for _, call in program.facts.nodes(ast.Call):
         assert isinstance(call, ast.Call)
         block = program.accumulation(call)
-        if block is None or program.method(call) != "zero_grad" or program.is_under(call, "sync_gradients"):
+        if block is None or program.method(call) != "zero_grad" or program.is_under(call, "sync_gradients") or _is_given_up(program, call, block):
             continue
         passes = [c for c in program.calls_of("backward") if program.accumulation(c) is block]
         steps = [c for c in _steps(program, block) if c.lineno > call.lineno]
@@ -31,6 +31,14 @@ def check(program: Program) -> Iterator[Alarm]:
                 "call `zero_grad()` after `optimizer.step()`, or above the `with`",
                 _fix(program, call, steps),
             )
+
+
+def _is_given_up(program: Program, call: ast.Call, block: ast.With) -> bool:
+    """Whether the micro-batch ends where `call` stands: `zero_grad()`, then `continue`."""
+    statement = program.facts.statement(call)
+    if statement in block.body:
+        return False
+    return isinstance(program.facts.block(statement)[-1], ast.Continue | ast.Break | ast.Return | ast.Raise)
 
 
 def _steps(program: Program, block: ast.With) -> list[ast.Call]:
