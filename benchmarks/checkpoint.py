@@ -2,9 +2,12 @@
 
     python benchmarks/checkpoint.py [--megabytes 200] [--rounds 3] [--folder /dev/shm]
 
-Each cell is a process of its own (forked, everything imported), which loads the model that was saved in its turn. The contestants take turns; ratios are taken
-within a round. The model is in float32 with plain SGD, so that its weights are all there is to save. "async" is the time for
-which `save_state(async_save=True)` holds up the training, the first time and once its buffers are there.
+Each cell is a process of its own (forked, everything imported), which loads the model that was saved in its turn. The contestants
+take turns; ratios are taken within a round. The model is in float32 with plain SGD, so that its weights are all there is to save.
+"save" is how long the call holds up the training, "on disk" how long it is until all is on the disk: for accel_runtime what
+`wait_for_checkpoint` waits for; the files of the others, which leave that to the system, are synced by the benchmark.
+"async" is `save_state(async_save=True)`: the first time, the first time after `ProjectConfiguration(async_save=True)` and a step, and
+the second time. The last column is what the call takes of accel_runtime's blocking save, until that is on the disk.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import importlib
 import importlib.util
 import multiprocessing
+import os
 import shutil
 import statistics
 import sys
@@ -32,7 +36,16 @@ import torch  # noqa: E402
 import torch._dynamo  # noqa: E402  (the first optimizer imports it: once here instead of in every child)
 import torch.distributed.checkpoint as dcp  # noqa: E402
 
-CONTESTANTS = ["torch.save", "accel_runtime", "accelerate", "torch.distributed.checkpoint", "async", "async again"]
+CONTESTANTS = [
+    "torch.save",
+    "accel_runtime",
+    "accelerate",
+    "torch.distributed.checkpoint",
+    "async",
+    "async, announced",
+    "async again",
+]
+Measured = tuple[float, float, float]
 IMPORTED = ("save", "load", "background", "foreign")
 
 
@@ -41,16 +54,33 @@ def contestants() -> list[str]:
     return [name for name in CONTESTANTS if name != "accelerate" or importlib.util.find_spec("accelerate") is not None]
 
 
-def prepared(name: str, model: Any, optimizer: Any) -> Any:
-    made = importlib.import_module(name).Accelerator(cpu=True)
+def prepared(name: str, model: Any, optimizer: Any, **options: Any) -> Any:
+    package = importlib.import_module(name)
+    made = (
+        package.Accelerator(cpu=True, project_config=package.ProjectConfiguration(**options))
+        if options
+        else package.Accelerator(cpu=True)
+    )
     made.prepare(model, optimizer)
     return made
+
+
+def synced(folder: str) -> Callable[[], None]:
+    """What sees to it that what was saved under this name is on the disk."""
+
+    def sync() -> None:
+        for path in (Path(f"{folder}.pt"), *Path(folder).rglob("*")):
+            if path.is_file():
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
+
+    return sync
 
 
 def calls(
     contestant: str, folder: str, model: Any, optimizer: Any
 ) -> tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any]]:
-    """What saves, what loads, and what waits for the end of saving."""
+    """What saves, what loads, and what waits until it is on the disk."""
     if contestant == "torch.save":
         both = {"model": model, "optimizer": optimizer}
 
@@ -59,17 +89,22 @@ def calls(
             for name, target in both.items():
                 target.load_state_dict(state[name])
 
-        return lambda: torch.save({n: t.state_dict() for n, t in both.items()}, f"{folder}.pt"), load, lambda: None
+        return lambda: torch.save({n: t.state_dict() for n, t in both.items()}, f"{folder}.pt"), load, synced(folder)
     if contestant == "torch.distributed.checkpoint":
         state = {"model": model.state_dict()}
         return (
             lambda: dcp.save(state, checkpoint_id=folder),
             lambda: dcp.load(state, checkpoint_id=folder),
-            lambda: None,
+            synced(folder),
         )
-    made = prepared("accelerate" if contestant == "accelerate" else "accel_runtime", model, optimizer)
     if contestant == "accelerate":
-        return lambda: made.save_state(folder), lambda: made.load_state(folder), lambda: None
+        made = prepared("accelerate", model, optimizer)
+        return lambda: made.save_state(folder), lambda: made.load_state(folder), synced(folder)
+    announced = {"async_save": True} if "announced" in contestant else {}
+    made = prepared("accel_runtime", model, optimizer, **announced)
+    if announced:
+        optimizer.step()
+        time.sleep(1)  # a training would be in its steps
     save = lambda: made.save_state(folder, async_save="async" in contestant)  # noqa: E731
     if contestant == "async again":
         save()
@@ -92,11 +127,12 @@ def child(answer: Connection, contestant: str, work: str, folder: str, layers: i
     (save if work == "save" else load)()
     seconds = time.perf_counter() - began
     wait()
-    answer.send((seconds, max(megabytes("VmHWM") - before, 0)))
+    waited = time.perf_counter() - began
+    answer.send((seconds, waited, max(megabytes("VmHWM") - before, 0)))
 
 
-def measure(contestant: str, work: str, folder: str, layers: int) -> tuple[float, float]:
-    """Seconds and peak megabytes."""
+def measure(contestant: str, work: str, folder: str, layers: int) -> Measured:
+    """Seconds of the call, seconds until all is on the disk, peak megabytes."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=child, args=(sender, contestant, work, folder, layers))
     process.start()
@@ -120,7 +156,7 @@ def main() -> None:
     for name in IMPORTED:
         importlib.import_module(f"accel_runtime.checkpoint.{name}")
     layers = max(options.megabytes * 10**6 // (4 * 2048 * 2048), 1)
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    found: dict[tuple[str, str], list[Measured]] = {}
     base = tempfile.mkdtemp(prefix="checkpoint-", dir=options.folder)
     for _ in range(options.rounds):
         for contestant in contestants():
@@ -131,26 +167,41 @@ def main() -> None:
                 found.setdefault((contestant, work), []).append(measure(contestant, work, folder, layers))
     shutil.rmtree(base)
     for line in table(
-        ["", "save s", "of torch.save", "peak MB", "load s", "of torch.load", "peak MB"],
+        [
+            "",
+            "save s",
+            "of torch.save",
+            "on disk s",
+            "of that",
+            "peak MB",
+            "load s",
+            "of torch.load",
+            "peak MB",
+            "stall",
+        ],
         [_row(c, found) for c in CONTESTANTS if (c, "save") in found],
     ):
         print(line)
 
 
-def _row(contestant: str, found: dict[tuple[str, str], list[tuple[float, float]]]) -> list[str]:
+def _row(contestant: str, found: dict[tuple[str, str], list[Measured]]) -> list[str]:
     row = [contestant]
     for work in ("save", "load"):
         times = found.get((contestant, work))
         if times is None:
-            row += ["", "", ""]
+            row += [""] * 3
             continue
-        ratios = [mine[0] / base[0] for mine, base in zip(times, found["torch.save", work], strict=True)]
-        row += [
-            f"{statistics.median(t for t, _ in times):.3f}",
-            f"{statistics.median(ratios):.2f}",
-            f"{statistics.median(m for _, m in times):.0f}",
-        ]
+        base = found["torch.save", work]
+        for at in (0, 1) if work == "save" else (0,):
+            row += [f"{statistics.median(mine[at] for mine in times):.3f}", _ratio(times, base, at, at)]
+        row.append(f"{statistics.median(mine[2] for mine in times):.0f}")
+    row.append(_ratio(found[contestant, "save"], found["accel_runtime", "save"], 0, 1))
     return row
+
+
+def _ratio(mine: list[Measured], base: list[Measured], at: int, of: int) -> str:
+    """The median over the rounds of figure `at` to figure `of` of the base."""
+    return f"{statistics.median(a[at] / b[of] for a, b in zip(mine, base, strict=True)):.2f}"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -154,16 +154,15 @@ def inject(folder: Path, fault: Callable[[int, Path], Any], where: int) -> dict[
     rank = training.accelerator.process_index
     good = training.step()
     training.accelerator.save_state()
+    training.accelerator.wait_for_checkpoint()
     found = dict.fromkeys(("faults", "told", "saved", "loaded", "left", "lost"), 0)
     for at in range(MANY):
         then = training.step()
         check, told = Counted(-2, 0), False
         try:
-            if rank == where:
-                with fault(at, folder) as check:
-                    training.accelerator.save_state()
-            else:
+            with fault(at, folder) if rank == where else nullcontext(check) as check:
                 training.accelerator.save_state()
+                training.accelerator.wait_for_checkpoint()
         except CheckpointError:
             told = True
         hit = training.accelerator.reduce(torch.tensor(float(check.calls > at and rank == where)), "sum").item()
@@ -188,8 +187,10 @@ def damaged(folder: Path, harm: Callable[[Path], None]) -> dict[str, int]:
     training = Training(folder)
     good = training.step()
     training.accelerator.save_state()
+    training.accelerator.wait_for_checkpoint()
     training.step()
     newest = Path(training.accelerator.save_state())
+    training.accelerator.wait_for_checkpoint()
     found = dict.fromkeys(("faults", "told", "saved", "loaded", "left", "lost"), 0)
     for path in sorted(newest.iterdir()):
         content = path.read_bytes() if training.accelerator.is_main_process else b""

@@ -184,6 +184,7 @@ class ProjectConfiguration:
         total_limit: how many numbered states to keep; None: all.
         iteration: number of the next state.
         save_on_each_node: save on each machine instead of on the main one only.
+        async_save: let `save_state` write in the background unless it is told otherwise; the memory for that is taken in the first step.
     """
 
     project_dir: str | None = None
@@ -192,6 +193,7 @@ class ProjectConfiguration:
     total_limit: int | None = None
     iteration: int = 0
     save_on_each_node: bool = False
+    async_save: bool = False
 
     def __post_init__(self) -> None:
         self.set_directories(self.project_dir)

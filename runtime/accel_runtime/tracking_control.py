@@ -14,7 +14,7 @@ class TrackingControl:
 
     state: AcceleratorState
     trackers: list[Any]
-    wait_for_checkpoint: Callable[[], None]
+    finish_checkpoint: Callable[[], None]
 
     def init_trackers(self, project_name: str, config: dict[str, Any] | None = None, init_kwargs: dict[str, Any] | None = None) -> None:
         """Start the trackers of `log_with`, on the main process."""
@@ -35,7 +35,7 @@ class TrackingControl:
 
     def end_training(self) -> None:
         """Finish the checkpoint that is being written and the trackers, and leave the process group."""
-        self.wait_for_checkpoint()
+        self.finish_checkpoint()
         for tracker in self.trackers:
             tracker.finish()
         self.state.destroy_process_group()

@@ -1,126 +1,134 @@
-"""Saving while the training goes on: tensors are copied at once, and written, verified and moved to their place by a thread.
+"""What goes on while the training does: writing a copy of the tensors, or waiting until what is written is on the disk.
 
-No collective runs in the thread. A process whose files are written leaves a note in the staging folder; the main process's
-thread waits for all notes and completes the checkpoint.
+A process that has done its part leaves a note; the main process's thread waits for all notes and completes the work: it moves the
+checkpoint to its place, or removes what is too old.
 """
 
 from __future__ import annotations
 
-import json
+import sys
 import threading
-import time
-from pathlib import Path
+import weakref
+from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from ..world import World
 from .capture import Files
+from .copies import Copies
 from .errors import CheckpointError
 from .manifest import File
+from .notes import Notes
 from .save import Saving
-from .writing import message_of, together, told
-
-_PATIENCE = 600.0
-_PAUSE = 0.02
+from .staging import remove
+from .writing import message_of, told
 
 
 class Background:
-    """At most one checkpoint that is being written."""
+    """At most one thread.
+
+    Attributes:
+        copies: where tensors are copied to.
+    """
 
     def __init__(self) -> None:
+        self.copies = Copies()
         self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
-        self._world: World | None = None
-        self._buffers: dict[Any, torch.Tensor] = {}
+        self._errors: list[BaseException] = []
+        weakref.finalize(self, _tell, self._errors)
 
-    def begin(self, saving: Saving, files: Files) -> str:
+    def write(self, saving: Saving, files: Files) -> str:
         """Copy what `files` hold, and write it in the background; where it will be."""
-        self._stage(files)
-        self._world = saving.world
-        self._thread = threading.Thread(target=self._work, args=(saving, files), name="checkpoint")
-        self._thread.start()
+        self.copies.replace_tensors(files)
+        notes = Notes(saving.world, saving.path.name)
+        self._start(lambda: self._write(saving, files, notes))
         return str(saving.target)
 
-    def wait(self) -> None:
-        """Wait for the checkpoint in progress, on every process that writes it.
+    def settle(self, saving: Saving) -> str:
+        """See to it that a checkpoint reaches the disk, and then that old ones are removed; where it is."""
+        notes = Notes(saving.world, saving.path.name)
+        self._start(lambda: self._settle(saving, notes))
+        return str(saving.target)
 
-        Raises:
-            CheckpointError: it could not be written; on every process.
-        """
-        if self._thread is None or self._world is None:
-            return
-        self._thread.join()
-        self._thread, error, self._error = None, self._error, None
+    def join(self) -> None:
+        """Wait until the work is done."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
 
-        def outcome() -> None:
-            if error is not None:
-                raise error
+    def raise_error(self) -> None:
+        """Raise what has gone wrong in the work that was waited for; on the main process this is what went wrong anywhere."""
+        if self._errors:
+            raise self._errors.pop()
 
-        together(self._world, outcome, "")
+    def _start(self, work: Callable[[], None]) -> None:
+        self._errors.clear()
+        self._thread = threading.Thread(target=self._keeping_errors, args=(work,), name="checkpoint")
+        self._thread.start()
 
-    def _stage(self, files: Files) -> None:
-        """Replace the tensors by copies. Their memory is kept for the next time: fresh memory costs more than the copy."""
-        used = {}
-        for name, (tensors, metadata) in files.tensors.items():
-            copies = {}
-            for key, tensor in tensors.items():
-                mark = (name, key, tensor.dtype, tuple(tensor.shape))
-                buffer = self._buffers.get(mark)
-                used[mark] = copies[key] = torch.empty(tensor.shape, dtype=tensor.dtype) if buffer is None else buffer
-                copies[key].copy_(tensor.detach())
-            files.tensors[name] = (copies, metadata)
-        self._buffers = used
-        files.freeze_pickled()
-
-    def _work(self, saving: Saving, files: Files) -> None:
+    def _keeping_errors(self, work: Callable[[], None]) -> None:
         try:
-            note: dict[str, Any] = {"files": {name: vars(file) for name, file in saving.write(files).items()}}
+            work()
         except BaseException as error:
-            note = {"error": message_of(error)}
-        try:
-            _leave_note(saving.path, saving.world.rank, note)
-            if saving.world.is_main:
-                self._complete(saving)
-            elif "error" in note:
-                raise CheckpointError(note["error"])
-        except BaseException as error:
-            self._error = error
+            self._errors.append(error)
 
-    def _complete(self, saving: Saving) -> None:
+    def _write(self, saving: Saving, files: Files, notes: Notes) -> None:
+        note = _done(lambda: {name: vars(file) for name, file in saving.write(files).items()})
+        if not saving.world.is_main:
+            return notes.leave(note)
         try:
-            notes = _all_notes(saving.path, saving.world.size)
-            failed = told([note.get("error") for note in notes], saving.what)
-            if failed:
-                raise CheckpointError(failed)
-            saving.commit([{name: File(**entry) for name, entry in note["files"].items()} for note in notes])
+            found = notes.all(note, saving.path)
+            _raise_told(found, saving.what)
+            saving.commit([{name: File(**entry) for name, entry in each["done"].items()} for each in found])
         except BaseException:
             saving.discard()
             raise
 
+    def _settle(self, saving: Saving, notes: Notes) -> None:
+        note = _done(saving.unsynced.sync)
+        if "error" in note:
+            note["error"] = note["error"].replace(str(saving.path), str(saving.target))
+        if not saving.world.is_main:
+            return notes.leave(note)
+        known = True
+        try:
+            found = notes.all(note, saving.target)
+        except Exception:  # the script has moved it, or a process is gone: it is whole still
+            found, known = [note], False
+        _withdraw_if_failed(saving, found)
+        if known:
+            saving.prune()
 
-def _note_of(folder: Path, rank: int) -> Path:
-    return folder / f".written_{rank}"
+
+def _withdraw_if_failed(saving: Saving, notes: list[dict[str, Any]]) -> None:
+    """Remove a checkpoint that the disk has not taken.
+
+    Raises:
+        CheckpointError: it has not.
+    """
+    what = f"{saving.target} did not reach the disk and was removed, earlier checkpoints are untouched"
+    failed = told([note.get("error") for note in notes], what)
+    try:
+        if not failed:
+            saving.sync_names()
+    except OSError as error:
+        failed = f"{what}: {message_of(error)}"
+    if failed:
+        remove(saving.target)
+        raise CheckpointError(failed)
 
 
-def _leave_note(folder: Path, rank: int, note: dict[str, Any]) -> None:
-    partial = folder / f".writing_{rank}"
-    partial.write_text(json.dumps(note))
-    partial.rename(_note_of(folder, rank))
+def _tell(errors: list[BaseException]) -> None:
+    """Say at the end of the process what nobody has asked for."""
+    for error in errors:
+        print(f"accel_runtime: {message_of(error)}", file=sys.stderr)
 
 
-def _all_notes(folder: Path, size: int) -> list[dict[str, Any]]:
-    """The notes of all processes, which are taken away."""
-    deadline = time.monotonic() + _PATIENCE
-    notes = []
-    for rank in range(size):
-        path = _note_of(folder, rank)
-        while not path.exists():
-            if time.monotonic() > deadline:
-                raise CheckpointError(
-                    f"process {rank} has not written its part of {folder} within {_PATIENCE:.0f} seconds"
-                )
-            time.sleep(_PAUSE)
-        notes.append(json.loads(path.read_text()))
-        path.unlink()
-    return notes
+def _done(work: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"done": work()}
+    except BaseException as error:
+        return {"error": message_of(error)}
+
+
+def _raise_told(notes: list[dict[str, Any]], what: str) -> None:
+    if failed := told([note.get("error") for note in notes], what):
+        raise CheckpointError(failed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,17 @@ def capture(accelerator: Checkpointing, world: World, weights: list[dict[str, An
         if shared.tensors:
             files.tensors[f"{SHARED}.safetensors"] = (shared.tensors, {})
     _own(accelerator, files)
+    return files
+
+
+def tensors_to_save(accelerator: Checkpointing, world: World) -> Files:
+    """Of this process's files, the tensors of models and optimizers as they are now; without communication."""
+    files = Files()
+    with contextlib.suppress(ValueError):  # what cannot be stored so is told of when it is saved
+        for i, model in enumerate(accelerator._models):
+            _model(accelerator, world, i, state_to_save(accelerator, model), True, files)
+    for i, optimizer in enumerate(accelerator.prepared_optimizers):
+        _optimizer(accelerator, world, i, optimizer, files)
     return files
 
 

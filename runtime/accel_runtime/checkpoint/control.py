@@ -6,25 +6,20 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from ..preparing import Preparing
+from .behind import Behind
 from .epochs import Epochs
-
-if TYPE_CHECKING:
-    from .background import Background
 
 _LOCATIONS = (None, "cpu", "on_device")
 
 
-class Checkpointing(Preparing):
+class Checkpointing(Behind):
     """What `Accelerator` offers to interrupt a training and to go on with it."""
-
-    project_configuration: Any
 
     def _begin_checkpointing(self) -> None:
         self.counters: dict[str, Any] = {}
@@ -32,13 +27,13 @@ class Checkpointing(Preparing):
         self._save_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._load_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._epochs = Epochs(self.tracker)
-        self._background: Background | None = None
+        self._background = None
 
     def save_state(
         self,
         output_dir: str | os.PathLike[str] | None = None,
         safe_serialization: bool = True,
-        async_save: bool = False,
+        async_save: bool | None = None,
         **kwargs: Any,
     ) -> str:
         """Save everything that the rest of the training depends on; every process has to call this.
@@ -51,7 +46,8 @@ class Checkpointing(Preparing):
                 `automatic_checkpoint_naming` always the next number there.
             safe_serialization: models as safetensors; False: as `torch.save` writes them.
             async_save: return when the tensors are copied, and write while the training goes on. The next `save_state`,
-                `load_state`, `wait_for_checkpoint` or `end_training` waits for it, and raises its error.
+                `load_state`, `wait_for_checkpoint` or `end_training` waits for it, and raises its error. Default: as
+                `ProjectConfiguration(async_save=...)` says.
             **kwargs: not used; options of other strategies in Accelerate.
 
         Returns:
@@ -62,24 +58,15 @@ class Checkpointing(Preparing):
         """
         from .save import Saving
 
-        self.wait_for_checkpoint()
-        saving = Saving(self, os.fspath(output_dir) if output_dir is not None else None)
+        if async_save is None:
+            async_save = self.project_configuration.async_save
+        self.join_background()
+        saving = Saving(self, os.fspath(output_dir) if output_dir is not None else None, async_save)
         files = saving.capture(safe_serialization)
-        if not async_save:
-            return saving.finish(files)
-        from .background import Background
-
-        self._background = self._background or Background()
-        return self._background.begin(saving, files)
-
-    def wait_for_checkpoint(self) -> None:
-        """Wait until the checkpoint that `save_state(async_save=True)` writes is complete; every process has to call this.
-
-        Raises:
-            CheckpointError: it could not be written.
-        """
-        if self._background is not None:
-            self._background.wait()
+        if async_save:
+            return self.background.write(saving, files)
+        where = saving.finish(files)
+        return where if saving.unsynced.soon else self.background.settle(saving)
 
     def load_state(
         self,
@@ -219,7 +206,7 @@ class Checkpointing(Preparing):
         from .workers import outlive_signals
 
         outlive_signals()
-        stopping = Stopping(self.world, lambda: self.save_state(output_dir))
+        stopping = Stopping(self.world, lambda: self.save_and_wait(output_dir))
         stopping.begin(signals or DEFAULT)
         self.tracker.between_steps = stopping.check
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 from .. import __version__
 from .checksums import checksum_of_file
+from .disk import Unsynced
 from .errors import CheckpointError
 
 NAME = "manifest.json"
@@ -37,7 +37,7 @@ class Manifest:
     processes: int
     details: dict[str, Any]
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, unsynced: Unsynced) -> None:
         """Write the manifest; after this the folder is complete."""
         content = {
             "format": FORMAT,
@@ -51,9 +51,8 @@ class Manifest:
         with open(partial, "w", encoding="utf-8") as target:
             json.dump(content, target, indent=1)
             target.flush()
-            os.fsync(target.fileno())
+            unsynced.add(folder / NAME, target)
         os.replace(partial, folder / NAME)
-        sync_folder(folder)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -135,37 +134,12 @@ def files_in(folder: Path) -> Iterator[str]:
                 yield relative
 
 
-def describe(folder: Path, known: dict[str, File]) -> dict[str, File]:
-    """All files in `folder`; those that are not `known` are read, and written through to the disk."""
+def describe(folder: Path, known: dict[str, File], unsynced: Unsynced) -> dict[str, File]:
+    """All files in `folder`; those that are not `known` are read, and noted as `unsynced`."""
     found = {}
     for name in files_in(folder):
         path = folder / name
         if name not in known:
-            sync_file(path)
+            unsynced.add(path)
         found[name] = known.get(name) or File(path.stat().st_size, checksum_of_file(path))
     return found
-
-
-def sync_file(path: Path) -> None:
-    """Wait until a file is on the disk."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can.
-
-    Raises:
-        OSError: the disk fails.
-    """
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno in (errno.EIO, errno.ENOSPC):
-            raise
-    finally:
-        os.close(handle)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from .manifest import NAME, files_in, read_manifest, sync_folder
+from .manifest import NAME, files_in, read_manifest
 
 try:
     import fcntl
@@ -65,8 +65,6 @@ class Staging:
                 return False
             self._replace(target)
         self._unlock(target)
-        with contextlib.suppress(OSError):  # it is there, and whole; what came before is there after a crash
-            sync_folder(target.parent)
         return True
 
     def discard(self) -> None:

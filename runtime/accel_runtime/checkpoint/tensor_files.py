@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .checksums import BLOCK, Checksum, checksum
+from .disk import Unsynced
 from .errors import CheckpointError
 from .memory import begin_writeback, bytes_of, map_file, view_of
 
@@ -49,8 +50,19 @@ def storable(dtype: torch.dtype) -> bool:
     return dtype in _NAMES
 
 
-def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> int:
+def write_tensors(
+    path: Path,
+    tensors: Mapping[str, torch.Tensor],
+    metadata: Mapping[str, str] | None = None,
+    unsynced: Unsynced | None = None,
+) -> int:
     """Write a file of tensors; returns the checksum of its header, which holds those of the tensors.
+
+    Args:
+        path: the file.
+        tensors: by name, on any device.
+        metadata: for the header.
+        unsynced: where to note the file; None: wait until it is on the disk.
 
     Raises:
         OSError: the file cannot be written.
@@ -66,11 +78,15 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
     size = len(_head(header, dict.fromkeys(parts, _LARGEST)))
     with open(path, "wb", buffering=0) as file:
         file.seek(size)
-        checksums = {name: _write_part(file, part) for name, part in parts.items()}
+        soon = unsynced is None or unsynced.soon
+        checksums = {name: _write_part(file, part, soon) for name, part in parts.items()}
         head = _head(header, checksums, size)
         file.seek(0)
         _write_all(file, memoryview(head))
-        os.fsync(file.fileno())
+        if unsynced is None:
+            os.fsync(file.fileno())
+        else:
+            unsynced.add(path, file)
     return zlib.crc32(head)
 
 
@@ -82,14 +98,15 @@ def _head(header: dict[str, Any], checksums: dict[str, int], size: int = 0) -> b
     return len(text).to_bytes(8, "little") + text
 
 
-def _write_part(file: Any, part: torch.Tensor) -> int:
+def _write_part(file: Any, part: torch.Tensor, soon: bool) -> int:
     """Write the bytes of a tensor; each is summed up while it is in the processor's cache. Returns the checksum."""
     sums = Checksum()
     for start in range(0, part.numel(), _AT_ONCE):
         piece = part[start : start + _AT_ONCE]
         sums.add(piece)
         _write_all(file, view_of(piece))
-        begin_writeback(file)
+        if soon:
+            begin_writeback(file)
     return sums.value
 
 

@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 from ..utils.other import clean_state_dict_for_safetensors
+from .disk import sync_folder
 from .errors import CheckpointError
-from .manifest import sync_folder
 from .stored import Stored, add_file
 from .tensor_files import TensorFile, write_tensors
 

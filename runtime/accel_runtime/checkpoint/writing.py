@@ -16,31 +16,32 @@ from ..collectives import all_gather_object, broadcast_object_list
 from ..world import World
 from .capture import Files
 from .checksums import checksum_of_file
+from .disk import Unsynced
 from .errors import CheckpointError
-from .manifest import File, sync_file
+from .manifest import File
 from .tensor_files import write_tensors
 
 T = TypeVar("T")
 
 
-def write_files(folder: Path, files: Files) -> dict[str, File]:
-    """Write the files of one process; what the manifest must say of them."""
+def write_files(folder: Path, files: Files, unsynced: Unsynced) -> dict[str, File]:
+    """Write the files of one process, noted as `unsynced`; what the manifest must say of them."""
     written = {}
     for name, (tensors, metadata) in files.tensors.items():
         with _naming(folder / name):
-            header = write_tensors(folder / name, tensors, metadata)
+            header = write_tensors(folder / name, tensors, metadata, unsynced)
         written[name] = File((folder / name).stat().st_size, header, of_header=True)
     for name, content in files.json.items():
         with _naming(folder / name):
             (folder / name).write_text(json.dumps(content), encoding="utf-8")
-            written[name] = _closed(folder / name)
+            written[name] = _closed(folder / name, unsynced)
     for name, value in files.pickled.items():
         with _naming(folder / name):
             if isinstance(value, memoryview):
                 (folder / name).write_bytes(value)
             else:
                 torch.save(value, folder / name)
-            written[name] = _closed(folder / name)
+            written[name] = _closed(folder / name, unsynced)
     return written
 
 
@@ -57,8 +58,8 @@ def _naming(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path} could not be written: {str(error).splitlines()[0]}") from error
 
 
-def _closed(path: Path) -> File:
-    sync_file(path)
+def _closed(path: Path, unsynced: Unsynced) -> File:
+    unsynced.add(path)
     return File(path.stat().st_size, checksum_of_file(path))
 
 

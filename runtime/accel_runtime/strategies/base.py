@@ -97,12 +97,17 @@ class Strategy:
         return target.state_dict()
 
     def sharded_state_dict(self, target: Any) -> dict[str, Any]:
-        """The state of a model or an optimizer as this process holds it: DTensors where it is sharded; no communication."""
+        """The state of a model or an optimizer as this process holds it: DTensors where it is sharded; no communication, unless it `gathers_states`."""
         return target.state_dict()
 
     @property
     def saves_whole(self) -> bool:
         """Whether checkpoints hold whole states even where these are sharded, written by the main process."""
+        return False
+
+    @property
+    def gathers_states(self) -> bool:
+        """Whether `sharded_state_dict` has to ask the other processes, and gives whole states."""
         return False
 
     def load_state_dict(self, target: Any, state: dict[str, Any]) -> Any:

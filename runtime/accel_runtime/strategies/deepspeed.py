@@ -162,6 +162,10 @@ class DeepSpeed(Strategy):
     def sharded_state_dict(self, target: Any) -> dict[str, Any]:
         return self.state_dict(target)
 
+    @property
+    def gathers_states(self) -> bool:
+        return True
+
     def load_state_dict(self, target: Any, state: dict[str, Any]) -> Any:
         return target.load_state_dict(state)
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed import HashStore
 
-from accel_runtime.checkpoint import background, writing
+from accel_runtime.checkpoint import notes, writing
 from accel_runtime.checkpoint.errors import CheckpointError
+from accel_runtime.checkpoint.notes import Gone, Notes
+from accel_runtime.world import World
 
 from ..ranks import run_ranks
 from ..training import assert_identical, weights
 from .test_faults import Trained
+
+TWO = World(size=2)
 
 
 def under_an_if(accelerator: Any) -> None:
@@ -98,7 +103,7 @@ def test_saved_in_the_background_is_what_was_then(tmp_path: Path, n: int) -> Non
 
 
 def test_failure_in_the_background_is_told_later_on_all_and_leaves_nothing(tmp_path: Path) -> None:
-    def fail(path: Path) -> Any:
+    def fail(path: Path, unsynced: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def work() -> str:
@@ -117,9 +122,17 @@ def test_failure_in_the_background_is_told_later_on_all_and_leaves_nothing(tmp_p
 
 
 def test_killed_process_ends_the_wait_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_PATIENCE", 0.2)
-    began = time.monotonic()
+    monkeypatch.setattr(notes, "_PATIENCE", 0.2)
     with pytest.raises(CheckpointError, match="process 1 has not written its part"):
-        (tmp_path / ".written_0").write_text("{}")
-        background._all_notes(tmp_path, 2)
-    assert time.monotonic() - began < 30
+        Notes(TWO, "a", HashStore()).all({}, tmp_path)
+
+
+def test_folder_that_is_gone_ends_the_wait_in_the_background(tmp_path: Path) -> None:
+    with pytest.raises(Gone):
+        Notes(TWO, "a", HashStore()).all({}, tmp_path / "gone")
+
+
+def test_notes_come_in_the_order_of_the_processes(tmp_path: Path) -> None:
+    store = HashStore()
+    Notes(replace(TWO, rank=1), "a", store).leave({"error": "of 1"})
+    assert Notes(TWO, "a", store).all({"done": None}, tmp_path) == [{"done": None}, {"error": "of 1"}]

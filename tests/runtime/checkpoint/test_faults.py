@@ -127,7 +127,7 @@ def test_failing_write_on_one_process_is_an_error_on_all(tmp_path: Path) -> None
 
 
 def _break_json() -> None:
-    def closed(path: Path) -> Any:
+    def closed(path: Path, unsynced: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     writing._closed = closed  # type: ignore[assignment]
@@ -203,7 +203,7 @@ def test_nothing_is_unpickled_unless_asked(tmp_path: Path) -> None:
 
 def test_two_savers_at_once_take_two_numbers(tmp_path: Path) -> None:
     one, two = Trained(tmp_path), Trained(tmp_path)
-    first, second = Saving(one.accelerator, None), Saving(two.accelerator, None)
+    first, second = Saving(one.accelerator, None, False), Saving(two.accelerator, None, False)
     assert first.finish(first.capture(True)).endswith("checkpoint_0")
     assert second.finish(second.capture(True)).endswith("checkpoint_1")
     assert sorted(os.listdir(one.folder)) == ["checkpoint_0", "checkpoint_1"]
@@ -237,6 +237,7 @@ def test_replacing_a_checkpoint_keeps_what_the_script_put_there(tmp_path: Path) 
 def test_a_disk_that_fails_at_any_fsync_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = Trained(tmp_path)
     good, fsync, told = trained.saved(), os.fsync, []
+    trained.accelerator.wait_for_checkpoint()
 
     def failing(at: int) -> Any:
         left = iter(range(at + 1))
@@ -253,6 +254,7 @@ def test_a_disk_that_fails_at_any_fsync_loses_nothing(tmp_path: Path, monkeypatc
         monkeypatch.setattr(os, "fsync", failing(at))
         try:
             trained.accelerator.save_state()
+            trained.accelerator.wait_for_checkpoint()
             good = after
         except CheckpointError:
             told.append(at)
@@ -318,6 +320,7 @@ def test_the_oldest_go_only_when_the_new_one_is_there(tmp_path: Path) -> None:
     trained = Trained(tmp_path, limit=2)
     for _ in range(4):
         trained.saved()
+    trained.accelerator.wait_for_checkpoint()
     assert sorted(os.listdir(trained.folder)) == ["checkpoint_2", "checkpoint_3"]
 
 
@@ -325,6 +328,7 @@ def test_a_new_run_goes_on_numbering(tmp_path: Path) -> None:
     for _ in range(6):
         trained = Trained(tmp_path, limit=2)
         newest = trained.saved()
+        trained.accelerator.wait_for_checkpoint()
     assert sorted(os.listdir(trained.folder)) == ["checkpoint_4", "checkpoint_5"]
     trained.step()
     trained.accelerator.load_state()
