@@ -1,11 +1,12 @@
 """What a training step costs over a loop written by hand, on one process and on several.
 
-    python benchmarks/step_time.py [--processes 1,2] [--rounds 40] [--steps 50]
+    python benchmarks/step_time.py [--processes 1,2] [--rounds 40] [--steps 48]
 
 A tiny network on purpose: the cost of a step that is all overhead. The contestants take turns in blocks of `--steps`
-steps, in the same processes. `over` is the CPU time of a block, all processes together, over that of the loop by hand
-in the same round: median [quartiles]. Calls are those of Python functions per step in process 0, which no other load
-changes. Hugging Face's accelerate takes part where it is installed.
+micro-steps, in the same processes. `over` is the CPU time of a block, all processes together, over that of the loop by hand
+in the same round: median [quartiles]; `quiet` the same of the lowest deciles of all blocks, which a busy machine disturbs
+less. Calls are those of Python functions per micro-step in process 0, which no other load
+changes. Hugging Face's accelerate and Lightning Fabric take part where they are installed.
 """
 
 from __future__ import annotations
@@ -17,26 +18,33 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from timing import ROOT, environment, ratios, spread, table
+from step_loops import Case
+from timing import ROOT, environment, quiet, ratios, spread, table
 
-CASES = {"step": (False, False), "step with clipping and a scheduler": (False, True), "step with a DataLoader": (True, False)}
-"""Name -> (with a DataLoader, with clipping and a scheduler)."""
+CASES = {
+    "step": Case(),
+    "clipping, scheduler": Case(extras=True),
+    "DataLoader": Case(loads=True),
+    "accumulate() of 1": Case(window=1),
+    "accumulate() of 4": Case(window=4),
+}
 
 
-def measure(rounds: int, steps: int) -> dict[str, dict[str, dict[str, Any]]]:
+def measure(rounds: int, steps: int, chosen: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
     """In one of the processes: case -> contestant -> CPU and wall seconds of each block, and calls per step."""
     import torch
-    from step_loops import contestants
+    from step_peers import contestants
 
     processes = int(os.environ["WORLD_SIZE"])
     if processes > 1:
         torch.distributed.init_process_group("gloo")
     return {
-        case: _case({name: build(steps, processes, *what) for name, build in contestants().items()}, rounds, steps)
+        case: _case({name: build(steps, processes, what) for name, build in contestants().items()}, rounds, steps)
         for case, what in CASES.items()
+        if case in chosen
     }
 
 
@@ -52,8 +60,10 @@ def measured(passes: dict[str, Callable[[], None]], rounds: int, steps: int) -> 
     figures: dict[str, dict[str, Any]] = {name: {"cpu": [], "wall": []} for name in passes}
     for run in passes.values():
         run()
-    for _ in range(rounds):
-        for name, run in passes.items():
+    names = list(passes)
+    for turn in range(rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            run = passes[name]
             cpu, wall = time.process_time(), time.perf_counter()
             run()
             figures[name]["cpu"].append(time.process_time() - cpu)
@@ -79,15 +89,34 @@ def calls(run: Callable[[], None]) -> int:
     return count
 
 
-def launch(processes: int, rounds: int, steps: int) -> list[dict[str, dict[str, dict[str, Any]]]]:
+def launch(
+    processes: int, rounds: int, steps: int, chosen: Sequence[str]
+) -> list[dict[str, dict[str, dict[str, Any]]]]:
     """Start the processes, let them `measure`, and collect what each has to say."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(ROOT / "benchmarks" / "step_time.py"), "--measure", "--rounds", str(rounds), "--steps", str(steps)]
-    world = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "step_time.py"),
+        "--measure",
+        "--rounds",
+        str(rounds),
+        "--steps",
+        str(steps),
+        "--cases",
+        *chosen,
+    ]
+    world = {
+        "WORLD_SIZE": str(processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "ACCELERATE_USE_CPU": "true",
+    }
     children = [
-        subprocess.Popen(command, env=environment(RANK=str(rank), LOCAL_RANK=str(rank), **world), stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, env=environment(RANK=str(rank), LOCAL_RANK=str(rank), **world), stdout=subprocess.PIPE, text=True
+        )
         for rank in range(processes)
     ]
     printed = [child.communicate()[0] for child in children]
@@ -96,31 +125,59 @@ def launch(processes: int, rounds: int, steps: int) -> list[dict[str, dict[str, 
     return [json.loads(text.splitlines()[-1]) for text in printed]
 
 
-def rows(processes: int, rounds: int, steps: int) -> Iterator[list[str]]:
+def rows(processes: int, rounds: int, steps: int, chosen: Sequence[str]) -> Iterator[list[str]]:
     """The lines of the table for one number of processes."""
-    ranks = launch(processes, rounds, steps)
+    ranks = launch(processes, rounds, steps, chosen)
     for case, contestants in ranks[0].items():
-        cpu = {name: [sum(block) for block in zip(*(rank[case][name]["cpu"] for rank in ranks), strict=True)] for name in contestants}
+        cpu = {
+            name: [sum(block) for block in zip(*(rank[case][name]["cpu"] for rank in ranks), strict=True)]
+            for name in contestants
+        }
         wall = {name: figures["wall"] for name, figures in contestants.items()}
         base = next(iter(contestants))
         over_cpu, over_wall = ratios(cpu, base), ratios(wall, base)
         for name, figures in contestants.items():
             microseconds = spread([seconds / steps * 1e6 for seconds in cpu[name]], 0)
-            yield [str(processes), case, name, microseconds, spread(over_cpu[name]), spread(over_wall[name]), f"{figures['calls']:.0f}"]
+            yield [
+                str(processes),
+                case,
+                name,
+                microseconds,
+                spread(over_cpu[name]),
+                f"{quiet(cpu[name]) / quiet(cpu[base]):.2f}",
+                spread(over_wall[name]),
+                f"{figures['calls']:.0f}",
+            ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--processes", default="1,2", help="numbers of processes (default: 1,2)")
     parser.add_argument("--rounds", type=int, default=40, help="blocks per contestant (default: 40)")
-    parser.add_argument("--steps", type=int, default=50, help="steps in a block (default: 50)")
+    parser.add_argument("--steps", type=int, default=48, help="micro-steps in a block, a multiple of 4 (default: 48)")
+    parser.add_argument(
+        "--cases",
+        nargs="+",
+        default=list(CASES),
+        choices=CASES,
+        metavar="CASE",
+        help=f"of {', '.join(CASES)} (default: all)",
+    )
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        print(json.dumps(measure(arguments.rounds, arguments.steps)))
+        print(json.dumps(measure(arguments.rounds, arguments.steps, arguments.cases)))
         return
-    lines = [row for number in arguments.processes.split(",") for row in rows(int(number), arguments.rounds, arguments.steps)]
-    print("\n".join(table(["processes", "case", "contestant", "CPU us per step", "over (CPU)", "over (wall)", "calls"], lines)))
+    lines = [
+        row
+        for number in arguments.processes.split(",")
+        for row in rows(int(number), arguments.rounds, arguments.steps, arguments.cases)
+    ]
+    print(
+        "\n".join(
+            table(["processes", "case", "contestant", "CPU us", "over (CPU)", "quiet", "over (wall)", "calls"], lines)
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -40,6 +40,11 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
     return f"{middle:.{digits}f} [{low:.{digits}f}-{high:.{digits}f}]"
 
 
+def quiet(values: Sequence[float]) -> float:
+    """The lowest decile: what is measured while nothing else is going on, if anything is."""
+    return statistics.quantiles(values, n=10, method="inclusive")[0] if len(values) > 1 else values[0]
+
+
 def ratios(times: Mapping[str, Sequence[float]], base: str) -> dict[str, list[float]]:
     """The times of each contestant over those of `base` in the same round."""
     return {

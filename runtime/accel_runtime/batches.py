@@ -8,6 +8,7 @@ methods the batch they were called with. A loss that a backward has seen keeps i
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from collections.abc import Callable
@@ -39,6 +40,7 @@ class Share:
     borrowed: bool = False
 
     @classmethod
+    @functools.lru_cache(maxsize=256)
     def of(cls, total: int, size: int, rank: int) -> Share:
         start, stop = cut(total, size, rank)
         if start == stop:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.nn import functional
 
 from . import fast_pickle
 from .nested import leaves, map_tensors, others, skeleton
@@ -116,25 +115,54 @@ def broadcast_object_list(world: World, objects: list[Any], from_process: int = 
     return objects
 
 
-def scatter_object(world: World, objects: list[Any] | None, from_process: int = 0) -> Any:
+class Room:
+    """How many bytes the longest message of a series needed, on all processes alike, so that the next ones come in one piece."""
+
+    def __init__(self) -> None:
+        self.bytes = 1024
+
+
+def scatter_object(world: World, objects: list[Any] | None, from_process: int = 0, room: Room | None = None) -> Any:
     """Return this process's entry of the list, one entry per process, which `from_process` gives; others give None.
 
-    Entries are anything that pickles; the memory of CPU tensors in them is copied as it is.
+    Entries are anything that pickles; the memory of CPU tensors in them is copied as it is. The giving process keeps its own as it is.
+
+    Args:
+        room: kept from call to call by all processes, where one follows the other.
     """
     if world.size == 1:
         assert objects is not None
         return objects[0]
-    device = world.wire()
-    sizes = torch.zeros(world.size, dtype=torch.int64, device=device)
-    messages = [torch.frombuffer(fast_pickle.dumps(each), dtype=torch.uint8) for each in objects or ()]
+    room = room or Room()
+    messages = [b"" if rank == from_process else fast_pickle.dumps(each) for rank, each in enumerate(objects or ())]
+    header = torch.tensor([[len(message), max(map(len, messages))] for message in messages])
+    parts = [_message(lengths.view(torch.uint8), message, room.bytes) for lengths, message in zip(header, messages, strict=True)]
+    received = _scattered(world, parts, 16 + room.bytes, from_process)
+    length, longest = received[:16].view(torch.int64).tolist()
+    start = 16
+    if longest > room.bytes:
+        room.bytes, start = longest + longest // 8, 0
+        received = _scattered(world, [_message(received[:0], message, room.bytes) for message in messages], room.bytes, from_process)
     if objects is not None:
-        sizes.copy_(torch.tensor([len(message) for message in messages]))
-    dist.broadcast(sizes, group_src=from_process, group=world.group)
-    lengths = sizes.tolist()
-    received = torch.empty(max(lengths), dtype=torch.uint8, device=device)
-    parts = [functional.pad(message, (0, len(received) - len(message))).to(device) for message in messages]
-    dist.scatter(received, parts or None, group_src=from_process, group=world.group)
-    return fast_pickle.loads(received[: lengths[world.rank]].cpu())
+        return objects[world.rank]
+    return fast_pickle.loads(received[start : start + length])
+
+
+def _message(head: torch.Tensor, message: bytes | bytearray, room: int) -> torch.Tensor:
+    """The bytes of `head` and as many of `message` as there is room for; what follows is left as the memory was."""
+    made = torch.empty(len(head) + room, dtype=torch.uint8)
+    made[: len(head)] = head
+    taken = min(len(message), room)
+    if taken:
+        made[len(head) : len(head) + taken] = torch.frombuffer(message, dtype=torch.uint8, count=taken)
+    return made
+
+
+def _scattered(world: World, parts: list[torch.Tensor], size: int, from_process: int) -> torch.Tensor:
+    device = world.wire()
+    received = torch.empty(size, dtype=torch.uint8, device=device)
+    dist.scatter(received, [part.to(device) for part in parts] or None, group_src=from_process, group=world.group)
+    return received.cpu()
 
 
 def all_gather_object(world: World, value: Any) -> list[Any]:

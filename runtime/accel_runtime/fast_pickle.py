@@ -34,4 +34,5 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _restore(buffer: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
-    return torch.frombuffer(bytearray(buffer), dtype=torch.uint8).view(dtype).view(shape)
+    memory = buffer if type(buffer) is bytearray else bytearray(buffer)
+    return torch.frombuffer(memory, dtype=torch.uint8).view(dtype).view(shape)

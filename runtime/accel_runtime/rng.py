@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from . import fingerprints
 from .collectives import broadcast_object_list
 from .world import World
 
@@ -59,17 +60,6 @@ def share_streams(world: World, generators: Sequence[torch.Generator] = ()) -> N
         put_states(states[0], generators)
 
 
-def read_main_streams() -> tuple[Any, ...]:
-    """A comparable fingerprint of the process's Python, NumPy and torch CPU streams."""
-    numpy = sys.modules.get("numpy")
-    drawn = numpy.random.get_state() if numpy is not None else None
-    return (
-        random.getstate(),
-        None if drawn is None else (drawn[1].tobytes(), drawn[2:]),
-        torch.get_rng_state().numpy().tobytes() if drawn is not None else tuple(torch.get_rng_state().tolist()),
-    )
-
-
 def shared_device_generator(world: World, device: torch.device) -> torch.Generator | None:
     """The generator which all processes share on `device`; None where they share the default one (the CPU)."""
     if world.size == 1 or device.type != "cuda":
@@ -107,6 +97,7 @@ def put_states(states: tuple[Any, ...], generators: Sequence[torch.Generator] = 
         import numpy
 
         numpy.random.set_state(numpy_state)
+        fingerprints.forget()
     torch.set_rng_state(torch_state)
     for generator, state in zip(generators, generator_states, strict=True):
         generator.set_state(state)

@@ -303,6 +303,38 @@ def test_skipping_batches(n):
         assert_identical(got["x"], plain(program)["x"])
 
 
+@pytest.mark.parametrize("kind", [Stream, NoisyStream])
+def test_batches_of_a_stream_that_are_skipped_are_read_but_not_collated(kind):
+    def program(trainer):
+        loader = trainer.prepare(DataLoader(kind(23), 4))
+        batches = list(loader.skipping(2) if hasattr(loader, "skipping") else list(loader)[2:])
+        return {"x": [trainer.gather_for_metrics(x) for x, _ in batches]}
+
+    expected = plain(program)["x"]
+    for got in accelerated(program, 2):
+        assert_identical(got["x"], expected)
+
+
+class Failing(Stream):
+    def __iter__(self):
+        yield from self.samples[:8]
+        raise OSError("no such shard")
+
+
+def test_a_failure_to_read_reaches_the_processes_that_do_not_read():
+    from accel_runtime import DataLoaderConfiguration
+
+    def program(trainer):
+        try:
+            list(trainer.prepare(DataLoader(Failing(9), 4)))
+        except Exception as error:
+            return {"error": repr(error)}
+
+    config = DataLoaderConfiguration(split_batches=True, dispatch_batches=True)
+    first, second = (got["error"] for got in accelerated(program, 2, dataloader_config=config))
+    assert "OSError" in first and "the main process failed to read" in second and "no such shard" in second
+
+
 class Augmented(Dataset):
     """Noise from the global streams, or from a generator of its own."""
 

@@ -65,7 +65,8 @@ class Armed:
         return self
 
     def __next__(self) -> Any:
-        self.pass_over()
+        if self.skip or self.rewind is not None:
+            self.pass_over()
         share, wanted = self.cut(next(self.batches))
         if self.replayed:
             self.replayed -= 1

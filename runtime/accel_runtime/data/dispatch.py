@@ -10,8 +10,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..collectives import scatter_object
-from ..nested import concatenate, find_batch_size, slice_rows
+import torch
+
+from ..collectives import Room, scatter_object
+from ..nested import concatenate, find_batch_size, map_tensors, slice_rows
 from ..world import World
 
 Step = tuple[int, list[Any]]
@@ -25,9 +27,10 @@ def dispatch(world: World, steps: Iterable[Step] | None) -> Iterator[tuple[int, 
         RuntimeError: on the other processes, if the main process fails to read.
     """
     iterator = iter(steps) if steps is not None else None
+    room = Room()
     while True:
         message, error = _next_message(world, iterator) if iterator is not None else (None, None)
-        kind, note, part = scatter_object(world, message)
+        kind, note, part = scatter_object(world, message, room=room)
         if error is not None:
             raise error
         if kind == "failed":
@@ -56,7 +59,7 @@ def per_process_steps(batches: Iterable[Any], size: int, drop_last: bool, skip: 
         if not group or (drop_last and len(group) < size):
             return
         if first is None:
-            first = slice_rows(group[0], 0, size)
+            first = map_tensors(torch.clone, slice_rows(group[0], 0, size))  # the batch is given away, and may be changed
         if index < skip:
             continue
         if slice_fn is None and len(group) == size and len({find_batch_size(batch) for batch in group}) == 1:

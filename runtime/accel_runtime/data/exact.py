@@ -29,20 +29,23 @@ from torch.utils.data import (
     SequentialSampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
+    default_collate,
 )
 from torch.utils.data.distributed import DistributedSampler
 
+from .. import fingerprints
 from ..batches import Share
-from ..collectives import broadcast_object_list
+from ..collectives import Room, scatter_object
 from ..nested import find_batch_size, leaves, slice_rows
-from ..rng import put_states, read_main_streams, take_states
+from ..rng import put_states, take_states
 from ..world import World
 from .cut_batches import CutBatches
-from .face import rebuild
+from .face import iterates_plainly, rebuild
 from .in_step import in_step, share_streams_of
 from .position import Position, put, take
 from .reading import Reading
 from .replaying import Replayed, may_draw_in_workers
+from .streams import Later
 
 _DRAWS_AT_THE_START = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 _WORKER_STRIDE = 1_000_003
@@ -68,7 +71,7 @@ def cutter(original: DataLoader[Any], world: World, collate: str, skip: int, dis
     _refuse_sharded(original, world)
     if dispatch and world.size > 1:
         return DispatchCutter(original, world, skip)
-    if type(original).__iter__ is not DataLoader.__iter__ or (original.batch_sampler is None and original.batch_size is None):
+    if not iterates_plainly(original) or (original.batch_sampler is None and original.batch_size is None):
         return BatchCutter(original, world, skip)
     if isinstance(original.dataset, IterableDataset) or collate != "local":
         return CollateCutter(original, world, collate, skip)
@@ -125,14 +128,25 @@ class CollateCutter:
             else {"batch_sampler": original.batch_sampler}
         )
         collate_fn = _CutCollate(original.collate_fn, world, collate)
-        self.inner = rebuild(original, original.dataset, collate_fn=collate_fn, **batching)
+        self.later = _later(original)
+        self.inner = rebuild(original, original.dataset if self.later is None else self.later, collate_fn=collate_fn, **batching)
 
     def open(self, again: Position | None = None) -> Pairs:
         generators = share_streams_of(self.original, self.world)
+        if self.later is not None:
+            return self._open_later(self.later, generators, again)
         pairs = iter(self.inner)
         if self.inner.num_workers == 0:
             pairs = in_step(pairs, self.world, generators)
         return ((share, batch) for share, batch in _without_first(pairs, self.skip, again))
+
+    def _open_later(self, later: Later, generators: list[torch.Generator], again: Position | None) -> Pairs:
+        left_out = self.skip if again is None else self.skip + again.batches
+        later.samples = left_out * self.original.batch_size  # type: ignore[operator]
+        pairs = iter(self.inner)
+        if again is not None:
+            later.pass_over()
+        return in_step(pairs, self.world, generators)
 
 
 class BatchCutter:
@@ -150,45 +164,53 @@ class BatchCutter:
             batches = in_step(batches, self.world, generators)
         return map(self._cut, _without_first(batches, self.skip, again))
 
-    def _cut(self, batch: Any) -> tuple[Share | None, Any]:
+    def _cut(self, batch: Any, rank: int | None = None) -> tuple[Share | None, Any]:
         total = find_batch_size(batch)
         if total is None:
             return None, batch
-        share = Share.of(total, self.world.size, self.world.rank)
+        share = Share.of(total, self.world.size, self.world.rank if rank is None else rank)
         return share, slice_rows(batch, share.start, share.stop, total)
 
 
 class DispatchCutter(BatchCutter):
-    """The main process iterates over the original for all, and sends each batch with the streams that reading it has used."""
+    """The main process iterates over the original for all; it sends each its part of a batch and the streams that reading it used."""
 
     def open(self, again: Position | None = None) -> Pairs:
         share_streams_of(self.original, self.world)
-        return map(self._cut, self._received(again))
-
-    def _received(self, again: Position | None) -> Iterator[Any]:
         return self._receive(self._read(again) if self.world.rank == 0 else itertools.repeat(None))
 
-    def _receive(self, source: Iterable[Any]) -> Iterator[Any]:
+    def _receive(self, source: Iterable[list[Any] | None]) -> Pairs:
+        room = Room()
         for message in source:
-            found, batch, states = broadcast_object_list(self.world, [message])[0]
+            found, part, states = scatter_object(self.world, message, room=room)
+            if found is None:
+                if self.world.rank == 0:
+                    continue  # the error itself comes from the source
+                raise RuntimeError(f"the main process failed to read the next batch: {part}")
             if states is not None and self.world.rank != 0:
                 put_states(states)
             if not found:
                 return
-            yield batch
+            yield part
 
-    def _read(self, again: Position | None) -> Iterator[tuple[bool, Any, Any]]:
+    def _read(self, again: Position | None) -> Iterator[list[Any]]:
         batches = None if again is None else _without_first(iter(self.original), self.skip, again)
         return self._messages(batches)
 
-    def _messages(self, batches: Iterator[Any] | None) -> Iterator[tuple[bool, Any, Any]]:
+    def _messages(self, batches: Iterator[Any] | None) -> Iterator[list[Any]]:
         while True:
-            before = read_main_streams()
-            if batches is None:
-                batches = itertools.islice(iter(self.original), self.skip, None)
-            batch = next(batches, _END)
-            states = take_states() if read_main_streams() != before else None
-            yield (False, None, states) if batch is _END else (True, batch, states)
+            before = fingerprints.of_main_streams()
+            ranks = range(self.world.size)
+            try:
+                if batches is None:
+                    batches = itertools.islice(iter(self.original), self.skip, None)
+                batch = next(batches, _END)
+                states = take_states() if fingerprints.of_main_streams() != before else None
+                parts = [(False, None, states) if batch is _END else (True, self._cut(batch, rank), states) for rank in ranks]
+            except Exception as error:
+                yield [(None, f"{type(error).__name__}: {error}", None)] * self.world.size
+                raise
+            yield parts
 
 
 class _CutCollate:
@@ -220,6 +242,12 @@ def _rows_of(batch: Any, samples: int) -> int:
     """The rows of a batch collated from so many samples: those of its tensors, where all of them have as many."""
     lengths = {leaf.shape[0] for leaf in leaves(batch) if leaf.ndim}
     return lengths.pop() if len(lengths) == 1 else samples
+
+
+def _later(loader: DataLoader[Any]) -> Later | None:
+    """The stream of `loader`, to be begun later: where leaving batches out needs no collating, which draws nothing by default."""
+    reads_here = isinstance(loader.dataset, IterableDataset) and loader.num_workers == 0 and loader.batch_size is not None
+    return Later(loader.dataset) if reads_here and loader.collate_fn is default_collate else None
 
 
 def _drawn_at_the_start(loader: DataLoader[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -51,6 +52,15 @@ class LoaderFace(DataLoader[Any]):
             object.__setattr__(self, name, value)
         else:
             setattr(self.original, name, value)
+
+
+def iterates_plainly(loader: DataLoader[Any]) -> bool:
+    """Whether the batches of `loader` are those which its sampler or data set and its `collate_fn` make: also of torchdata's loaders."""
+    iterates = type(loader).__iter__
+    if iterates is DataLoader.__iter__:
+        return True
+    torchdata = sys.modules.get("torchdata.stateful_dataloader")
+    return torchdata is not None and iterates is torchdata.StatefulDataLoader.__iter__
 
 
 def rebuild(loader: DataLoader[Any], dataset: Any, kind: type[DataLoader[Any]] = DataLoader, **changes: Any) -> DataLoader[Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from ..rng import read_main_streams, share_streams
+from .. import fingerprints
+from ..rng import share_streams
 from ..world import World
 
 
@@ -24,16 +25,22 @@ def share_streams_of(loader: DataLoader[Any], world: World) -> list[torch.Genera
 
 
 def in_step(items: Iterable[Any], world: World, generators: Iterable[torch.Generator]) -> Iterator[Any]:
-    """Yield from `items`; where they draw from a stream on the way, every process draws from the main process's."""
+    """Yield from `items`; where they draw from a stream on the way, every process draws from the main process's.
+
+    What the first item draws may be an order for the whole pass: whether items go on drawing is what the second shows.
+    """
     iterator = iter(items)
+    several = world.together.size > 1
     draws = False
     for count in itertools.count():
         if draws:
             share_streams(world, list(generators))
-        before = read_main_streams() if count and not draws and world.together.size > 1 else None
+        watched = several and (count < 2 or not draws)
+        before = fingerprints.of_main_streams() if watched else None
         try:
             item = next(iterator)
         except StopIteration:
             return
-        draws = draws or (before is not None and before != read_main_streams())
+        if watched:
+            draws = before != fingerprints.of_main_streams()
         yield item

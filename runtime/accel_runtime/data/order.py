@@ -20,6 +20,8 @@ from ..world import World
 from .in_step import in_step as _in_step
 from .samplers import SeedableRandomSampler
 
+_KNOWN_MODULES = ("torch.utils.data.sampler", "torchdata.stateful_dataloader.sampler")
+
 
 class Order:
     """The random order of one loader."""
@@ -96,7 +98,7 @@ def _is_known(part: Any) -> bool:
     """Whether `part` draws from its generator only, or not at all."""
     if type(part) in (BatchSampler, SequentialSampler):
         return True
-    return isinstance(part, RandomSampler) or type(part).__module__ == "torch.utils.data.sampler"
+    return isinstance(part, RandomSampler) or type(part).__module__ in _KNOWN_MODULES
 
 
 def in_step(items: Iterable[Any], order: Order) -> Iterator[Any]:

@@ -24,7 +24,7 @@ from ..kwargs import DataLoaderConfiguration
 from ..nested import send_to_device
 from ..state import GradientState
 from ..world import World
-from .face import LoaderFace, rebuild
+from .face import LoaderFace, iterates_plainly, rebuild
 from .order import samplers, seed_sampler
 from .position import Position, put, take
 from .sources import Batches, Dispatched, Own, Sharded, Share, Source, Stream
@@ -270,7 +270,7 @@ def _source(
         seed_sampler(world, loader, config.data_seed)
     if is_stream and place if config.dispatch_batches is None else config.dispatch_batches:
         return Dispatched(world, loader, slice_fn)
-    if type(loader).__iter__ is not DataLoader.__iter__:
+    if not iterates_plainly(loader):
         return Batches(world, loader, share)
     if not is_stream:
         return Sharded(world, loader, share, config.even_batches)

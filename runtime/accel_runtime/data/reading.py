@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset, default_collate
 
+from .. import fingerprints
 from ..batches import Share
 from ..nested import find_batch_size, slice_rows
-from ..rng import put_states, read_main_streams, share_streams, take_states
+from ..rng import put_states, share_streams, take_states
 from ..world import World
 from .position import Position
 
@@ -77,15 +78,15 @@ class Reading:
 
     def _collation_draws(self, samples: list[Any]) -> bool:
         """Whether collating draws, and what it returns can be cut; the streams are as they were."""
-        before, states = read_main_streams(), take_states()
+        before, states = fingerprints.of_main_streams(), take_states()
         batch = self.collate_fn(samples)
-        draws = read_main_streams() != before
+        draws = fingerprints.of_main_streams() != before
         if draws:
             put_states(states)
         return draws and find_batch_size(batch) == len(samples)
 
     def _streams(self) -> tuple[Any, ...]:
-        return (*read_main_streams(), *map(_state_of, _own_generators(self.dataset)))
+        return (*fingerprints.of_main_streams(), *map(_state_of, _own_generators(self.dataset)))
 
 
 def _never_draws(dataset: Any) -> bool:

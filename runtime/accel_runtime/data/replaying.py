@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.utils.data import Dataset, default_collate
 
-from ..rng import read_main_streams
+from .. import fingerprints
 from .reading import _never_draws, _own_generators, _state_of
 
 
@@ -60,7 +60,7 @@ class Replayed(Dataset[Any]):
         return several(indices) if several else [self._dataset[index] for index in indices]
 
     def _streams(self) -> tuple[Any, ...]:
-        return (*read_main_streams(), *map(_state_of, _own_generators(self._dataset)))
+        return (*fingerprints.of_main_streams(), *map(_state_of, _own_generators(self._dataset)))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_dataset" not in vars(self):

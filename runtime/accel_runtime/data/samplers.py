@@ -92,6 +92,9 @@ class BatchSamplerShard(BatchSampler):
     def counted(self, skip: int = 0) -> Iterator[tuple[int, Any]]:
         """Yield (samples of the round that are no repetitions, or 0 if none is; this process's batch), from round `skip` on."""
         per_round = 1 if self.split_batches else self.num_processes
+        if type(self.batch_sampler) is BatchSampler:
+            yield from self._in_one_piece(per_round, skip)
+            return
         first: list[Any] | None = None
         held: list[Any] | None = None  # a round that is incomplete, unless another follows
         for batches in rounds(self.batch_sampler, per_round, skip):
@@ -108,6 +111,21 @@ class BatchSamplerShard(BatchSampler):
                 held = batches
         if held is not None and first is not None and not self.drop_last:
             yield from self._last(held, first) if self.even_batches else self._own(held)
+
+    def _in_one_piece(self, per_round: int, skip: int) -> Iterator[tuple[int, Any]]:
+        """Of a plain batch sampler only the last batch can be short, and no batches but this process's need be put together."""
+        each = self.batch_size * per_round // self.num_processes  # type: ignore[operator]
+        own = slice(each * self.process_index, each * (self.process_index + 1))
+        size = each * self.num_processes
+        samples = iter(self.batch_sampler.sampler)
+        first = list(itertools.islice(samples, size))
+        indices = first if skip == 0 else list(itertools.islice(samples, (skip - 1) * size, skip * size))
+        while len(indices) == size:
+            yield 0, indices[own]
+            indices = list(itertools.islice(samples, size))
+        if indices and not self.drop_last:
+            batches = list(_chunks(indices, self.batch_size))  # type: ignore[arg-type]
+            yield from self._last(batches, [first]) if self.even_batches else self._own(batches)
 
     def _is_full(self, batches: list[Any], per_round: int) -> bool:
         return len(batches) == per_round and (self.batch_size is None or all(len(b) == self.batch_size for b in batches))
@@ -177,13 +195,6 @@ def skip_batches(batch_sampler: Any, count: int) -> Iterator[Any]:
 
 def rounds(batch_sampler: Any, per_round: int, skip: int) -> Iterator[list[Any]]:
     """The batches in lists of `per_round`; after the first list, lists 1 to `skip - 1` are left out."""
-    if type(batch_sampler) is BatchSampler and skip > 1:
-        size = batch_sampler.batch_size
-        samples = iter(batch_sampler.sampler)
-        head = list(itertools.islice(samples, per_round * size))
-        samples = itertools.chain(head, itertools.islice(samples, (skip - 1) * per_round * size, None))
-        yield from _chunks(_batches(samples, size, batch_sampler.drop_last), per_round)
-        return
     for index, batches in enumerate(_chunks(batch_sampler, per_round)):
         if index == 0 or index >= skip:
             yield batches

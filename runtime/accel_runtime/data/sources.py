@@ -177,9 +177,8 @@ class Stream(Source):
         self.order = Order(world, original)
         self.shard = IterableDatasetShard(original.dataset, original.batch_size, original.drop_last, share.count, share.index)
         collate = CountedCollate(original.collate_fn, original.batch_size is not None)
-        batching = {"batch_size": original.batch_size, "drop_last": original.drop_last}
         self.counted = CountedStream(self.shard)
-        self.inner = rebuild(original, self.counted, collate_fn=collate, **batching)
+        self.inner = rebuild(original, self.counted, collate_fn=collate, batch_size=None)
 
     def open(self, skip: int) -> Items:
         self.order.begin(self.epoch)
@@ -190,7 +189,7 @@ class Stream(Source):
         return in_step(pairs, self.order) if in_main else itertools.islice(pairs, skip, None)
 
     def length(self) -> int:
-        return math.ceil(len(self.shard) / (self.original.batch_size or 1))
+        return len(self.counted)
 
 
 class Batches(Source):

@@ -7,7 +7,9 @@ samples, since the stream may run in a worker, and each worker has a last round 
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,27 +73,27 @@ class IterableDatasetShard(IterableDataset[Any]):
 
     def counted(self, skip: int = 0) -> Iterator[tuple[int, Any]]:
         """Yield (samples of the round that are no repetitions, or 0 if none is; sample), from round `skip` on."""
+        return ((real, mine) for real, samples in self.rounds(skip) for mine in samples)
+
+    def rounds(self, skip: int = 0) -> Iterator[tuple[int, list[Any]]]:
+        """The same with all of this process's samples of a round together."""
         self._seed()
         each = (self.batch_size or 1) // (self.num_processes if self.split_batches else 1)
         own = slice(self.process_index * each, (self.process_index + 1) * each)
         size = each * self.num_processes
+        samples = iter(self.dataset)
         first: list[Any] = []
-        current: list[Any] = []
-        index = 0
-        for sample in self.dataset:
-            current.append(sample)
-            if len(current) == size:
-                first = first or current
-                if index >= skip:
-                    yield from ((0, mine) for mine in current[own])
-                current = []
-                index += 1
+        for index in itertools.count():
+            current = list(itertools.islice(samples, size))
+            first = first or current
+            if len(current) < size:
+                break
+            if index >= skip:
+                yield 0, current[own]
         if current and not self.drop_last and index >= skip:
             real = self._count(current)
-            first = first or list(current)
-            while len(current) < size:
-                current += first
-            yield from ((real, mine) for mine in current[own])
+            completed = [*current, *itertools.islice(itertools.cycle(first), size - len(current))]
+            yield real, completed[own]
 
     def _count(self, samples: list[Any]) -> int:
         return len(samples) if self.batch_size is not None else sum(find_batch_size(batch) or 1 for batch in samples)
@@ -102,28 +104,53 @@ class IterableDatasetShard(IterableDataset[Any]):
             generator.manual_seed(self.epoch)
 
 
+class Later(IterableDataset[Any]):
+    """A stream without its first samples.
+
+    Attributes:
+        samples: how many of the next pass are left out.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.samples = 0
+        self._items: Iterator[Any] = iter(())
+
+    def __iter__(self) -> Iterator[Any]:
+        self._items = iter(self.dataset)
+        return self._read()
+
+    def pass_over(self) -> None:
+        """Leave them out now."""
+        deque(itertools.islice(self._items, self.samples), maxlen=0)
+        self.samples = 0
+
+    def _read(self) -> Iterator[Any]:
+        self.pass_over()
+        yield from self._items
+
+
 class CountedStream(IterableDataset[Any]):
-    """A shard whose samples carry the count of their round, for `CountedCollate`; begins with round `skip`."""
+    """A shard whose elements are all samples of a round, with its count, for `CountedCollate`; begins with round `skip`."""
 
     def __init__(self, shard: IterableDatasetShard):
         self.shard = shard
         self.skip = 0
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        return self.shard.counted(self.skip)
+    def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
+        return self.shard.rounds(self.skip)
 
     def __len__(self) -> int:
-        return len(self.shard)
+        return math.ceil(len(self.shard) / (self.shard.batch_size or 1))
 
 
 class CountedCollate:
-    """Collates counted samples to (count, batch); without batching to (count, converted sample)."""
+    """Collates the samples of a round to (count, batch); without batching there is one, to (count, converted sample)."""
 
     def __init__(self, collate_fn: Callable[[Any], Any], batched: bool):
         self.collate_fn = collate_fn
         self.batched = batched
 
-    def __call__(self, samples: Any) -> tuple[int, Any]:
-        if not self.batched:
-            return samples[0], self.collate_fn(samples[1])
-        return samples[0][0], self.collate_fn([sample for _, sample in samples])
+    def __call__(self, counted: tuple[int, list[Any]]) -> tuple[int, Any]:
+        count, samples = counted
+        return count, self.collate_fn(samples if self.batched else samples[0])
