@@ -15,14 +15,21 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
 _MARK = re.compile(r"  # <- ([\w-]+)$", re.MULTILINE)
 
 
+def expected(text: str) -> set[tuple[int, str]]:
+    """The lines that carry a mark, each with the rule that it names."""
+    lines = enumerate(text.split("\n"), start=1)
+    return {(number, match[1]) for number, line in lines if (match := _MARK.search(line))}
+
+
+def unmarked_case(text: str) -> str:
+    return _MARK.sub("", text)
+
+
 @pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
 def test_a_wrong_script_is_reported_at_its_line_and_nowhere_else(path: Path) -> None:
     text = path.read_text()
-    wanted = {
-        (number, match[1]) for number, line in enumerate(text.split("\n"), start=1) if (match := _MARK.search(line))
-    }
-    found = check(program(_MARK.sub("", text)), Wanted())
-    assert {(line_of(fault), fault.rule) for fault in found.faults} == wanted
+    found = check(program(unmarked_case(text)), Wanted())
+    assert {(line_of(fault), fault.rule) for fault in found.faults} == expected(text)
 
 
 def test_a_collective_is_found_through_calls_and_files() -> None:

@@ -30,6 +30,7 @@ def test_a_frozen_model_gets_no_wrapper() -> None:
     text = "judge = nn.Linear(8, 2)\nFREEZE\njudge = accelerator.prepare(judge)\nprint(judge.in_features)\n"
     assert not rules(text.replace("FREEZE", "judge.requires_grad_(False)"))
     assert rules(text.replace("FREEZE", "")) == ["non-forward-call-on-prepared-model"]
+    assert not rules("from judges import load\n" + text.replace("nn.Linear(8, 2)", "load()").replace("FREEZE", "judge.requires_grad_(False)"))
     more = "judge.requires_grad_(False)\njudge.bias.requires_grad_(True)"
     assert rules(text.replace("FREEZE", more)) == ["non-forward-call-on-prepared-model"]
 
@@ -87,6 +88,7 @@ print(Trainer(nn.Linear(8, 2)).width())
         pytest.param("self.n = self.model.in_features", "pass", "self.n", 0, id="read above prepare"),
         pytest.param("pass", "self.n = self.model.in_features", "self.n", 1, id="read below it"),
         pytest.param("pass", "self.many = True", "self.model.module.in_features if self.many else self.model.in_features", 0, id="the wrapper in the other branch"),
+        pytest.param("pass", "self.many = True", "self.accelerator.unwrap_model(self.model).in_features if self.many else self.model.in_features", 0, id="unwrapped in the other branch"),
         pytest.param("pass", "self.many = True", "8 if self.many else self.model.in_features", 1, id="no wrapper in it"),
     ],
 )
@@ -164,6 +166,14 @@ def test_a_function_that_nothing_calls_tells_nothing_of_the_others() -> None:
     text = "model = accelerator.prepare(nn.Linear(8, 2))\n\n\ndef write(x):\n    torch.save(x, 'a.pt')\n\n\ndef unused(x):\n    write(x)\n\n\nif accelerator.is_main_process:\n    write(1)\n"
     assert not rules(text)
     assert rules(text + "write(2)\n") == ["unguarded-save"]
+
+
+def test_an_imported_function_whose_callers_are_not_seen() -> None:
+    text = "from saving import TABLE\n\nmodel = accelerator.prepare(nn.Linear(8, 2))\nif accelerator.is_main_process:\n    TABLE['a'](1)\n"
+    saving = "import torch\n\n\ndef write(x):\n    torch.save(x, 'a.pt')\n\n\nTABLE = {'a': write}\n"
+    assert not check(program(HEAD + text, {"saving": saving}), Wanted()).faults
+    called = program(HEAD + text + "from saving import write\nwrite(2)\n", {"saving": saving})
+    assert [f.rule for f in check(called, Wanted()).faults] == ["unguarded-save"]
 
 
 GATHER = """

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts.values import Role
-
 if TYPE_CHECKING:
     from accel_migrate.check.program import Program
 
@@ -24,7 +22,7 @@ def frozen_models(program: Program) -> set[ast.AST]:
         if not isinstance(call.func, ast.Attribute):
             continue
         off = call.func.attr == "requires_grad_" and _is_off(call)
-        if off and program.is_model(call.func.value):
+        if off:
             frozen |= program.sites(call.func.value)
         elif call.func.attr in _TRAINING or (call.func.attr == "requires_grad_" and not off):
             trained |= _sites_below(program, call.func.value)
@@ -69,8 +67,7 @@ def _sites_below(program: Program, node: ast.expr) -> set[ast.AST]:
     found: set[ast.AST] = set()
     current: ast.AST = node
     while True:
-        if program.facts.has_role(current, Role.MODEL):  # type: ignore[arg-type]
-            found |= program.sites(current)
+        found |= program.sites(current)
         if not isinstance(current, ast.Attribute | ast.Subscript):
             return found
         current = current.value

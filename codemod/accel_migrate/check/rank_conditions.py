@@ -190,9 +190,16 @@ class RankConditions:
             return True
         function = self.facts.function(node)
         calls = [c for c in self.facts.callers.get(function, {}) if self.facts.function(c) is not function and self._runs(c)]  # type: ignore[call-overload]
-        return function not in seen and bool(calls) and all(self._is_guarded(call, seen | {function}) for call in calls)
+        if not calls:
+            return self._is_handed_over(function)
+        return function not in seen and all(self._is_guarded(call, seen | {function}) for call in calls)
 
     def _runs(self, node: ast.AST) -> bool:
         """Whether the program comes to `node`: a function that nothing calls tells nothing of how others are called."""
         function = self.facts.function(node)
         return isinstance(function, ast.Module | ast.Lambda) or function in self.facts.visited
+
+    def _is_handed_over(self, function: ast.AST) -> bool:
+        """Whether an imported function runs, and no call of it is seen: whoever is handed it may call it on one process only."""
+        known = isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function in self.facts.visited
+        return known and self.program.source(function) is not self.facts.entry

@@ -98,10 +98,18 @@ def _asks_first(program: Program, node: ast.Attribute) -> bool:
 
 def _has_wrapped_branch(program: Program, choice: ast.AST, node: ast.Attribute) -> bool:
     """`model.module.encoder if is_distributed else model.encoder`, whatever the test is."""
-    wrapped = f"{ast.unparse(node.value)}.module"
+    model = ast.unparse(node.value)
     parts = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [*choice.body, *choice.orelse]  # type: ignore[attr-defined]
     others = [n for part in parts if not program.facts.inside(node, part) for n in ast.walk(part)]
-    return any(isinstance(n, ast.Attribute) and n.attr == "module" and ast.unparse(n) == wrapped for n in others)
+    return any(_bares(program, n) == model for n in others)
+
+
+def _bares(program: Program, node: ast.AST) -> str:
+    """The wrapper of which `node` is the bare model, as text: `model` of `model.module` and of `accelerator.unwrap_model(model)`."""
+    if isinstance(node, ast.Attribute) and node.attr == "module":
+        return ast.unparse(node.value)
+    unwraps = isinstance(node, ast.Call) and bool(node.args) and program.method(node) == "unwrap_model"
+    return ast.unparse(node.args[0]) if unwraps else ""  # type: ignore[attr-defined]
 
 
 def _is_unwrapped_by_class(program: Program, node: ast.AST) -> bool:
