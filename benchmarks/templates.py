@@ -5,7 +5,7 @@
 
 Each combination is made in a folder of its own and trains an epoch of few steps, as its `accel.yaml` says, on 1 and 2 processes
 of the CPU. They are forked from this process, which has imported torch and the rest once. Packages that are not there
-(transformers, tensorboard, wandb) leave their combinations out, and a line says so. DeepSpeed needs a GPU.
+(transformers, tensorboard, wandb, deepspeed) leave their combinations out, and a line says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from accel_migrate.scaffold.answers import Answers, checked
 from accel_migrate.scaffold.writing import write
 
 _FEW_STEPS = {"epochs": 1, "batch_size": 128, "samples": 300, "canvases": 300, "dropout": 0.0, "timesteps": 20}
-_NEEDED = {"transformers": "transformers", "scikit-learn": "sklearn", "tensorboard": "tensorboard", "wandb": "wandb"}
+_NEEDED = {"scikit-learn": "sklearn"} | {name: name for name in ("transformers", "tensorboard", "wandb", "deepspeed")}
 _CLOSE = {"no": 2e-3, "bf16": 5e-2, "fp16": 2e-3}
 """Precision -> the relative difference between the figures of one process and two that rounding explains after an epoch."""
 
@@ -52,8 +52,7 @@ class Outcome:
 def combinations(options: argparse.Namespace) -> Iterator[Answers]:
     """Those that this machine can run."""
     for task, entry in catalog.tasks().items():
-        strategies = [name for name in entry.strategies if name != "deepspeed"]
-        for choice in itertools.product(strategies, catalog.PRECISIONS, catalog.TRACKERS):
+        for choice in itertools.product(entry.strategies, catalog.PRECISIONS, catalog.TRACKERS):
             names = dict(zip(("strategy", "precision", "tracker"), choice, strict=True))
             if all(
                 not (asked := getattr(options, key)) or value in asked for key, value in {"task": task, **names}.items()
@@ -62,10 +61,15 @@ def combinations(options: argparse.Namespace) -> Iterator[Answers]:
 
 
 def missing(answers: Answers) -> list[str]:
-    """Packages that it needs and this interpreter lacks."""
-    wanted = [*catalog.tasks()[answers.task].packages, answers.tracker]
+    """What it needs and this interpreter or machine lacks."""
+    import torch
+
+    wanted = [*catalog.tasks()[answers.task].packages, answers.tracker, answers.strategy]
     modules = (_NEEDED.get(one.partition(">")[0]) for one in wanted)
-    return [module for module in modules if module and importlib.util.find_spec(module) is None]
+    lacking = [module for module in modules if module and importlib.util.find_spec(module) is None]
+    if (answers.strategy, answers.precision) == ("deepspeed", "fp16") and not torch.cuda.is_available():
+        lacking.append("a GPU, for fp16 under deepspeed")
+    return lacking
 
 
 def trained(answers: Answers, folder: Path) -> Outcome:
@@ -230,7 +234,7 @@ def _preload(options: argparse.Namespace) -> None:
     import torch._dynamo
 
     torch.set_num_threads(1)
-    for module in ("sklearn.datasets", "transformers", "torch.utils.tensorboard"):
+    for module in ("sklearn.datasets", "transformers", "torch.utils.tensorboard", "deepspeed"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 

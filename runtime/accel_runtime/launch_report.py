@@ -60,7 +60,20 @@ def _tracebacks(ended: dict[int, Note], first: int) -> list[str]:
         if showing is None:
             showing = same[0]
             lines += [f"process {showing}:", ended[showing].traceback.rstrip()]
-        others = [str(rank) for rank in same if rank != showing]
+        others = [rank for rank in same if rank != showing]
         if others:
-            lines.append(f"process{'es' if len(others) > 1 else ''} {', '.join(others)}: {error} (as above)")
+            what = "the same" if len(by_error) == 1 else f"{error}, as above,"
+            lines.append(f"{what} on process{'es' if len(others) > 1 else ''} {_listed(others)}")
     return lines
+
+
+def _listed(ranks: list[int]) -> str:
+    """`0-3, 5`."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and runs[-1][-1] == rank - 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    parts = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(parts)

@@ -215,7 +215,7 @@ def test_what_the_first_process_has_shown_is_not_repeated(tmp_path):
     )
     assert code == 1
     assert text.splitlines() == [
-        "process 0: KeyError: 'a' (as above)",
+        "the same on process 0",
         "accel launch: process 1 of 3 failed first, with exit code 1; the others were stopped",
     ]
 
@@ -236,3 +236,19 @@ def test_two_causes_are_both_shown(tmp_path):
     first = Note(1, traceback="Traceback\nKeyError: 'a'\n", shown=True)
     text, _ = failures(tmp_path, (1, first), (1, Note(2, traceback="Traceback\nValueError: b\n")))
     assert text.splitlines()[:3] == ["process 1:", "Traceback", "ValueError: b"]
+
+
+def test_what_many_say_is_said_once_with_their_numbers(tmp_path):
+    same = "Traceback\nKeyError: 'a'\n"
+    notes = [(3, Note(2 + rank, traceback=same)) for rank in range(6)]
+    notes[4] = (3, Note(1, traceback=same, shown=True))
+    text, code = failures(tmp_path, *notes)
+    assert (text.splitlines()[0], code) == ("the same on processes 0-3, 5", 3)
+    notes[2] = (3, Note(9, traceback="Traceback\nValueError: b\n"))
+    assert failures(tmp_path, *notes)[0].splitlines() == [
+        "KeyError: 'a', as above, on processes 0, 1, 3, 5",
+        "process 2:",
+        "Traceback",
+        "ValueError: b",
+        "accel launch: process 4 of 6 failed first, with exit code 3; the others were stopped",
+    ]
