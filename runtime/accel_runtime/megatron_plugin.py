@@ -14,7 +14,6 @@ _PREFIX = "MEGATRON_LM_"
 _ELSEWHERE = {
     "num_micro_batches": "use gradient_accumulation_steps",
     "gradient_clipping": "call accelerator.clip_grad_norm_ in the script",
-    "sequence_parallelism": "activations between split layers stay whole",
     "num_layers_per_virtual_pipeline_stage": "there are no pipelines by settings",
     "pipeline_model_parallel_split_rank": "there are no pipelines by settings",
     "other_megatron_args": "there is no Megatron-LM behind it",
@@ -33,8 +32,9 @@ class MegatronLMPlugin:
         tp_degree: processes that share each layer.
         pp_degree: only 1: a pipeline needs its lines in the script.
         use_distributed_optimizer: shard weights and optimizer states over the groups, instead of copying them.
+        sequence_parallelism: share out the tokens between the split layers.
         recompute_activations: compute the blocks' activations again in the backward.
-        num_micro_batches, gradient_clipping, sequence_parallelism, num_layers_per_virtual_pipeline_stage,
+        num_micro_batches, gradient_clipping, num_layers_per_virtual_pipeline_stage,
         pipeline_model_parallel_split_rank, other_megatron_args, megatron_dataset_flag: change nothing; a warning says what to do.
 
     Raises:
@@ -95,6 +95,7 @@ class MegatronLMPlugin:
             tp_size=self.tp_degree,
             cp_size=1,
             sp_size=1,
+            sequence_parallel=bool(self.sequence_parallelism) and self.tp_degree > 1,
         )
 
     def sharding(self) -> FullyShardedDataParallelPlugin | None:

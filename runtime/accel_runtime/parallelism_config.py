@@ -79,6 +79,8 @@ class ParallelismConfig:
         tp_plan: names of layers, "*" for one part of a name, and how each is split: "colwise", "rowwise", "colwise_rep" (whole
             outputs), "rowwise_rep" (whole inputs), "embedding_rowwise", "replicate". None: the model's own `_tp_plan`, else the
             attention and MLP layers with the usual names, as far as they compute the same when they are split.
+        sequence_parallel: between the split layers of the model's blocks, each of the `tp_size` processes has a part of the tokens. A plan
+            which says "sequence_parallel" of a module turns it on, too.
         cp_size: processes that share each sequence (context parallelism), and the batch; see `Accelerator.maybe_context_parallel`.
         cp_handler: how they exchange keys and values; all of them are gathered either way.
         sp_size: only 1.
@@ -93,6 +95,7 @@ class ParallelismConfig:
     cp_size: int | None = None
     sp_size: int | None = None
     tp_plan: dict[str, str] | None = None
+    sequence_parallel: bool = False
     tp_handler: TorchTensorParallelConfig | None = None
     cp_backend: str | None = None
     cp_handler: TorchContextParallelConfig | None = None

@@ -41,6 +41,73 @@ def test_with_recomputed_activations_and_weights_let_go():
     assert_same_training(transformer, 4, 1e-4, parallelism_config=sizes, **settings)
 
 
+PARTS = {f"blocks.*.{name}": "sequence_parallel" for name in ("norm1", "norm2")}
+LAYERS = {
+    f"blocks.*.{name}_proj": "rowwise" if name in ("o", "down") else "colwise"
+    for name in ("q", "k", "v", "o", "up", "down")
+}
+
+
+@pytest.mark.parametrize(
+    ("n", "sizes", "settings"),
+    [
+        (2, {"sequence_parallel": True}, {}),
+        (2, {"tp_plan": LAYERS | PARTS}, {}),
+        (
+            4,
+            {"sequence_parallel": True, "dp_shard_size": 2},
+            {"fsdp_plugin": FullyShardedDataParallelPlugin(activation_checkpointing=True)},
+        ),
+    ],
+    ids=["found", "by a plan", "sharded"],
+)
+def test_parts_of_the_tokens_between_split_layers(n, sizes, settings):
+    assert_same_training(transformer, n, 1e-5, parallelism_config=ParallelismConfig(tp_size=2, **sizes), **settings)
+
+
+def test_norms_see_a_part_of_the_tokens():
+    def program(trainer):
+        model, seen = trainer.prepare(Transformer()), {}
+        for name in ("blocks.0.norm1", "blocks.1.norm2", "norm"):
+            model.get_submodule(name).register_forward_hook(
+                lambda m, args, out, name=name: seen.update({name: out.shape[1]})
+            )
+        model(torch.zeros(1, 8, dtype=torch.long))
+        with pytest.raises(ValueError, match="have 7 tokens, and sequence_parallel needs a multiple of tp_size 2"):
+            model(torch.zeros(1, 7, dtype=torch.long))
+        return seen
+
+    sizes = ParallelismConfig(tp_size=2, sequence_parallel=True)
+    assert list(accelerated(program, 2, parallelism_config=sizes)[0].values())[:3] == [4, 4, 8]
+
+
+def mlp_only():
+    model = nn.Sequential()
+    model.fc1, model.fc2 = nn.Linear(8, 16), nn.Linear(16, 8)
+    return model
+
+
+class WithScale(nn.Sequential):
+    """Blocks with a parameter that is neither split nor a norm's."""
+
+    def __init__(self):
+        super().__init__(*(nn.Sequential() for _ in range(2)))
+        for block in self:
+            block.fc1, block.fc2, block.gate = nn.Linear(8, 16), nn.Linear(16, 8), nn.PReLU()
+
+
+class Reversed(nn.Module):
+    """Looks at other tokens outside of its split layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.mlp = nn.Sequential()
+        self.mlp.fc1, self.mlp.fc2 = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return x.flip(1) + self.mlp(x)
+
+
 def split_names(model, **settings):
     def program(trainer):
         trainer.prepare(model)
@@ -157,6 +224,17 @@ def test_states_are_plain_and_come_back(n, sizes, tmp_path):
     ("sizes", "model", "message"),
     [
         ({"tp_size": 3}, mlp, "dp_shard_size 1 x tp_size 3 is 3, and there are 2 processes"),
+        ({"tp_size": 2, "sequence_parallel": True}, mlp_only, "finds no blocks that repeat in Sequential"),
+        (
+            {"tp_size": 2, "sequence_parallel": True},
+            WithScale,
+            "0.gate .PReLU. of WithScale is neither split nor a norm",
+        ),
+        (
+            {"tp_size": 2, "sequence_parallel": True},
+            lambda: nn.Sequential(Reversed(), Reversed()),
+            "computes something else from a part",
+        ),
         ({"tp_size": 2}, convolutional, "finds no layers of Sequential to split"),
         ({"tp_size": 2, "tp_plan": {"0": "by_hand"}}, mlp, "tp_plan: '0' is 'by_hand': it must be one of 'colwise'"),
         ({"tp_size": 2, "tp_plan": {"layers.*": "colwise"}}, mlp, "no layer of Sequential is named 'layers"),

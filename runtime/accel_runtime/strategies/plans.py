@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ..nested import leaves
+from . import sequence_split
 
 _USUAL: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("q_proj", "k_proj", "v_proj"), ("o_proj", "out_proj")),
@@ -40,6 +41,7 @@ STYLES = (
     "embedding_rowwise",
     "replicate",
     "replicated",
+    sequence_split.STYLE,
 )
 
 
@@ -58,6 +60,13 @@ def choose(model: nn.Module, mesh: Any, plan: dict[str, str] | None) -> dict[str
             "ParallelismConfig(tp_plan={'layers.*.attention.q_proj': 'colwise', ...})"
         )
     return chosen
+
+
+def split(model: nn.Module, mesh: Any, chosen: dict[str, str], sequences: bool) -> None:
+    """Split the layers in place, and between them the sequences, if they are to be or a style says so."""
+    if sequences or sequence_split.STYLE in chosen.values():
+        chosen = sequence_split.apply(model, mesh, chosen, lambda module, styles: apply(module, mesh, styles))
+    apply(model, mesh, chosen)
 
 
 def apply(model: nn.Module, mesh: Any, chosen: dict[str, str]) -> None:
@@ -178,11 +187,13 @@ def _check_divides(name: str, module: nn.Module, style: str, size: int) -> None:
 
 
 def _style(name: str) -> Any:
-    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
     if name == "colwise":
         return ColwiseParallel()
+    if name in ("colwise_part", "rowwise_part"):
+        return ColwiseParallel(input_layouts=Shard(1)) if name == "colwise_part" else RowwiseParallel(output_layouts=Shard(1))
     if name.startswith("colwise"):
         return ColwiseParallel(output_layouts=Replicate())
     return RowwiseParallel() if name == "rowwise" else RowwiseParallel(input_layouts=Replicate())

@@ -38,9 +38,10 @@ class TensorParallel(FullySharded):
         """Bring the whole model here, and keep this process's part of its layers."""
         placing.move(model, self.world.device)
         _broadcast(list({id(t): t for _, _, t in units.owners(model)}.values()))
-        assert self.settings.parallelism is not None
+        sizes = self.settings.parallelism
+        assert sizes is not None
         with self.replaced.following(model, []):
-            plans.apply(model, self.layers, plans.choose(model, self.layers, self.settings.parallelism.tp_plan))
+            plans.split(model, self.layers, plans.choose(model, self.layers, sizes.tp_plan), sizes.sequence_parallel)
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
         self.refuse_sharded_weights(model)
