@@ -237,6 +237,9 @@ class Access:
             yield from self._parameter_edits(function, device, extended)
         for cls in self.holders:
             yield from self._holder_edits(cls)
+
+    def import_edits(self) -> Iterator[Edit]:
+        """The imports of the home's variable: to be asked for when nothing else needs the accelerator any more."""
         for scope in self.imports:
             yield AddImport(source=scope.source, rule=RULE, module=self.home.source.module, names=(NAME,))
 

@@ -75,7 +75,7 @@ def reason_to_refuse(facts: Facts) -> Refusal | None:
             return Refusal("refused", f"it trains on `{given}`, which nothing here passes: run the tool on the script that does, and the modules it imports come along")
         why = why_no_batch(facts)
         return Refusal("refused", "no data parallel meaning: it trains without a data loader, so there is no batch to share out" + (f" ({why})" if why else ""))
-    if not facts.optimized:
+    if not any(isinstance(site, ast.Call) for site in facts.optimized):
         return Refusal("refused", "no optimizer from torch.optim found: nothing says which models are trained")
     return None
 

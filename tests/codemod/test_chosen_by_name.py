@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from accel_migrate.facts.values import Role
@@ -67,3 +69,10 @@ def test_an_optimizer_that_such_a_model_makes_is_known() -> None:
 def test_the_type_of_the_current_accelerator_is_a_device() -> None:
     code = "device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else 'cpu'\n«device»\n"
     assert Role.DEVICE in marked(script(code + STEP)).roles
+
+
+@pytest.mark.parametrize("module", ["importlib.import_module(sys.argv[1])", "__import__(sys.argv[1])"])
+def test_a_model_of_a_module_that_only_the_run_knows_is_known_by_its_parameters(module: str) -> None:
+    chosen = f"({module}).make(2)"
+    facts = facts_of("import importlib\n" + TRAIN.format(chosen=chosen, optimizer="torch.optim.Adam(net.parameters())"), {"zoo": ZOO})
+    assert any(isinstance(site, ast.Call) for site in facts.trained_models())

@@ -6,6 +6,7 @@ import pytest
 
 from accel_migrate.command import cli
 from codemod.conftest import Files
+from codemod.memory import migrated
 
 TRAINER = """\
 import torch
@@ -47,3 +48,10 @@ def test_batches_that_nothing_passes_are_asked_for(files: Files, text: str, batc
     files({"trainer.py": text})
     assert cli.main(["trainer.py"]) == 3
     assert f"it trains on `{batches}`, which nothing here passes" in capsys.readouterr().out
+
+
+def test_an_optimizer_class_that_nothing_makes_trains_nothing() -> None:
+    own = "class Own(torch.optim.Optimizer):\n    def __init__(self, params):\n        super().__init__(params, {})\n"
+    text = f"import torch, sys\n{own}net = __import__(sys.argv[1]).make()\nfor x in torch.utils.data.DataLoader(torch.randn(8, 2)):\n    net(x).backward()\n    net.optim.step()\n"
+    reason = migrated(text).reason
+    assert reason.startswith("no optimizer from torch.optim found")

@@ -180,7 +180,7 @@ class Builtins:
         """`importlib.import_module("package.module")`, and `__import__`, which gives the package."""
         module = args.literal(0, "name")
         if not isinstance(module, str) or module.startswith("."):
-            return UNKNOWN
+            return frozenset({Ref(CHOSEN)})
         return self.evaluator.imported(module.partition(".")[0] if name == "__import__" else module, None, frame)
 
     f___import__ = f_import_module
@@ -212,6 +212,10 @@ class Builtins:
 
     def f_super(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         return frozenset({Made(Role.OBJECT, node, "super")})
+
+
+CHOSEN = "<chosen>"
+"""Stands for the name of a module that only the run knows: what it makes is as unknown as what any library makes."""
 
 
 def _shaped(node: ast.expr) -> ast.expr | None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from accel_migrate.facts.blocks import RAGGED
 from accel_migrate.facts.facts import Facts, Gather, Loop
+from accel_migrate.facts.left_behind import left_behind
 from accel_migrate.facts.operations import spreads
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.shaping import shapes
@@ -72,7 +73,10 @@ def _checked(facts: Facts, node: Around, gather: Gather, loss: bool) -> Gather |
         return None
     if loss and any(_picks_rows(facts, n) for n in read if isinstance(n, ast.Name) and n.id in gather.names):
         return None  # the numbers of this process's rows are none of the rows of the whole batch
-    return replace(gather, blocks=frozenset(n for n in gather.names if any(v.blocks for v in kept[n])), sizes=_sizes(facts, node, read, after, loss))
+    left = tuple(left_behind(facts, gather, read))
+    if loss and left:
+        return None
+    return replace(gather, blocks=frozenset(n for n in gather.names if any(v.blocks for v in kept[n])), sizes=_sizes(facts, node, read, after, loss), left=left)
 
 
 def _is_distribution(facts: Facts, name: ast.Name) -> bool:
@@ -148,6 +152,8 @@ def _hoist(facts: Facts, scope: Scope, node: Around, statement: ast.stmt, calls:
         return None
     if isinstance(statement, ast.Expr) and statement.value in outermost:
         return None  # nobody looks at the output
+    if any(_joins_own_rows(facts, c) for c in outermost):
+        return None
     taken = {n.id for n in ast.walk(scope.node) if isinstance(n, ast.Name)}
     hoisted: dict[ast.expr, str] = {}
     for number, call in enumerate(outermost, 1):
@@ -156,6 +162,17 @@ def _hoist(facts: Facts, scope: Scope, node: Around, statement: ast.stmt, calls:
     live = _live(facts, node, statement, after=start(statement), without=inputs, sizes=sizes)
     paths = _paths(facts, node, statement, start(statement), inputs)
     return _checked(facts, node, Gather(statement, scope, tuple(_ordered([], live)), paths, hoisted), sizes)
+
+
+def _joins_own_rows(facts: Facts, call: ast.Call) -> bool:
+    """Whether the output goes into a list that holds rows of this process already: `shown = [x]`, then `shown.append(model(x))`."""
+    filled = facts.parents[call]
+    if not isinstance(filled, ast.Call) or not isinstance(filled.func, ast.Attribute) or filled.func.attr != "append":
+        return False
+    name = ast.unparse(filled.func.value)
+    function = facts.function(call)
+    made = [n.value for n in ast.walk(function) if isinstance(n, ast.Assign) and isinstance(n.value, ast.List) and name in map(ast.unparse, n.targets)]
+    return any(Spread.SHARD in spreads(facts.of(element)) for shown in made for element in shown.elts)
 
 
 def _fresh(base: str, taken: set[str]) -> str:

@@ -91,6 +91,8 @@ class Gather:
     """Variables that hold the number of this process's rows, and are that of the global batch from there on."""
     backward: ast.Call | None = None
     """The backward pass of the loss that is computed from the gathered rows; then they keep their gradients."""
+    left: tuple[str, ...] = ()
+    """Variables beside `names` that stay this process's own, see `left_behind`."""
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from accel_migrate.facts.accelerated import accelerator_calls
+from accel_migrate.facts.coming_back import coming_back
 from accel_migrate.facts.cuts import plan_cuts, stays_whole
 from accel_migrate.facts.draws import plan_draws
 from accel_migrate.facts.evaluation import plan_gathers
@@ -37,6 +38,7 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
     facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
     machine.follow(facts.gathers)
+    machine.staying = coming_back(facts)
     machine.settle_meters()
     if not facts.loops and not facts.gathers:
         return facts  # nothing is shared out: another look would find the same

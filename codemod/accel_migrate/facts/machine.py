@@ -78,6 +78,8 @@ class Machine:
         self.plan: dict[ast.stmt, Gather] = {}
         self.hoisted: set[ast.expr] = set()
         """Forward calls whose results the plan gathers above their statements."""
+        self.staying: set[ast.expr] = set()
+        """What becomes an array and comes back to a model, see `coming_back`."""
         self.given_rows = False
         """Whether the running function was called with values that differ between processes."""
         self.by_hand = False

@@ -60,6 +60,16 @@ class Meetings:
             else:
                 pending.extend(self._next(parent, node))
 
+    def followed(self, rows: ast.expr) -> Iterator[ast.expr]:
+        """`rows` and everything that is made of them, one entry for each row."""
+        pending, seen = [rows], set[ast.AST]()
+        while pending:
+            node = pending.pop()
+            if node not in seen:
+                seen.add(node)
+                yield node
+                pending.extend(self._next(self.facts.parents.get(node), node))
+
     def stay_right(self, rows: ast.expr) -> bool:
         """Whether each process's own rows come back where they are met: `outputs[i]` in `for i, batch in enumerate(loader)`."""
         self.in_step = False
@@ -114,7 +124,7 @@ class Meetings:
             if parent.attr not in FACTS_OF:
                 yield parent
         elif isinstance(parent, ast.Subscript):
-            if parent.value is node:
+            if parent.value is node or (isinstance(parent.ctx, ast.Load) and self._looks_up(parent)):
                 yield parent
             elif isinstance(parent.ctx, ast.Store) and _is_in_each_row(parent, node):
                 yield from self._reads_of(parent.value, self.facts.statement(parent))
@@ -133,6 +143,10 @@ class Meetings:
             yield from self.facts.callers.get(self.facts.function(parent), {})  # type: ignore[call-overload]
         elif isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare | ast.IfExp | ast.Tuple | ast.List | ast.Starred | ast.Dict):
             yield parent  # type: ignore[misc]
+
+    def _looks_up(self, place: ast.Subscript) -> bool:
+        """Whether `place` takes an entry of a table for each row: `torch.eye(10)[labels]`, and no row of a process."""
+        return isinstance(place.value, ast.Call) or not self._is_local(place.value)
 
     def _item(self, target: ast.expr, iterated: ast.expr) -> ast.expr:
         """What of the loop variables holds the rows: of `i, row` in `enumerate(rows)` the second."""

@@ -29,22 +29,28 @@ def shapes(facts: Facts, number: ast.expr) -> bool:
 
 
 def measured(node: ast.expr) -> ast.expr | None:
-    """`x` of `len(x)`, `x.size(0)` and `x.shape[0]`."""
+    """`x` of `len(x)`, `x.size(0)`, `x.size()[0]` and `x.shape[0]`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
         return node.args[0]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
         return node.func.value
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
         return node.value.value
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+        return measured(node.value)
     return None
 
 
 def shaping_counts(facts: Facts, gather: Gather) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Numbers of rows behind `gather` that shape or cut what is gathered, with that whose rows are counted, which is not."""
-    for node in later(facts, gather):
+    after = list(later(facts, gather))
+    other = {n.id for n in after if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for node in after:
         rows = measured(node)
         if rows is None or spreads(facts.of(node)) != {Spread.COUNT} or not shapes(facts, node):
             continue
+        if any(isinstance(n, ast.Name) and n.id in other for n in ast.walk(rows)):
+            continue  # rows of a batch that is taken later
         whole = (
             any(isinstance(n, ast.Name) and n.id in gather.names for n in ast.walk(rows))
             or ast.unparse(rows) in gather.paths

@@ -100,6 +100,8 @@ class Tensors:
         if name == "item" and ops.spreads(base):
             self.evaluator.convert(func.value, base, frame, "item")
             return UNKNOWN
+        if name in catalog.HOST_CONVERSIONS and func.value in self.machine.staying:
+            return base
         if name in catalog.HOST_CONVERSIONS and locals_of(base):
             self.evaluator.convert(func.value, base, frame, "array")
             return UNKNOWN

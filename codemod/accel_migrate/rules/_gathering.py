@@ -32,6 +32,7 @@ def gather_at(context: Context, gather: Gather, rule: str, why: str) -> Iterator
     plain = [name for name in gather.names if name not in gather.blocks and name not in listed]
     names += [*plain, *gather.paths.values()]
     values += [*plain, *(_as_written(context, gather, path) for path in gather.paths)]
+    yield from (_left(context, gather, name) for name in gather.left)
     if gather.blocks and not context.dialect.exact:
         yield _unordered(context, gather)
         return
@@ -71,6 +72,14 @@ def _unordered(context: Context, gather: Gather) -> Finding:
         source=context.source(gather.statement), node=gather.statement, rule="row-mixing", severity=Severity.WARNING,
         message=f"the rows of `{', '.join(sorted(gather.blocks))}` are several batches one after another: gathered, those of each process follow each other",
         advice="gather each part by itself before they are joined",
+    )  # fmt: skip
+
+
+def _left(context: Context, gather: Gather, name: str) -> Finding:
+    return Finding(
+        source=context.source(gather.statement), node=gather.statement, rule="row-mixing", severity=Severity.ERROR,
+        message=f"`{name}` comes out of the model for this process's rows, and does not go with the gathered ones",
+        advice="let the model return it as a tensor with one entry for each row, in the order of the batch, or compute it from the gathered rows",
     )  # fmt: skip
 
 

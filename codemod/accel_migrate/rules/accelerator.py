@@ -51,6 +51,7 @@ def finish(context: Context, plan: Plan) -> Iterator[Edit | Finding]:
     for choice in context.home.others:
         if not plan.is_removed(choice.statement):
             yield from _device_line(context, plan, choice, keep=True)
+    yield from context.accelerator.import_edits()
     yield from _leftovers(context, plan)
 
 

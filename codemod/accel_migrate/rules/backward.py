@@ -56,7 +56,7 @@ def _rewrite(context: Context, backward: Backward) -> Iterator[Edit | Finding]:
         else:
             template = context.dialect.backward_weighted.replace("{w}", weight[0])
             parts |= weight[1] if "{w}" in context.dialect.backward_weighted else {}
-    elif spread in {None, Spread.SHARD, Spread.RATE, Spread.COUNT} and not context.distributed:
+    elif spread in {None, Spread.SHARD, Spread.RATE, Spread.COUNT} and not context.distributed and context.row_loops.around(call) is None:
         yield _unknown(context, call, backward.loss)
     elif spread is Spread.MIXED:
         yield _mixed(context, call, backward.loss)

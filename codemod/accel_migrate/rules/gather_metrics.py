@@ -302,6 +302,8 @@ def _count_leaves(context: Context, node: ast.expr) -> Iterator[ast.expr]:
     if isinstance(node, ast.BinOp):
         yield from _count_leaves(context, node.left)
         yield from _count_leaves(context, node.right)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"float", "int"} and len(node.args) == 1:
+        yield from _count_leaves(context, node.args[0])
     else:
         yield node
 
