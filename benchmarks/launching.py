@@ -1,4 +1,4 @@
-"""What it costs to start two processes: `accel launch` against `torchrun` and, where it is installed, `accelerate launch`.
+"""What it costs to start two processes: `accel launch` against `torchrun` and, where they are installed, `accelerate launch` and `fabric run`.
 
     python benchmarks/launching.py [--rounds 5]
 
@@ -40,6 +40,7 @@ _LAUNCHERS: dict[str, tuple[str, ...]] = {
         "--dynamo_backend",
         "no",
     ),
+    "fabric run": ("lightning_fabric.cli", "run", "--accelerator", "cpu", "--devices", "2", "--strategy", "ddp"),
 }
 
 

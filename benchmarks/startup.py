@@ -19,10 +19,28 @@ _COMMANDS = {
     "python -c pass": ("-c", "pass"),
     "accel-migrate --help": ("-m", "accel_migrate", "--help"),
     "accel --help": ("-c", "from accel_migrate.command.umbrella import main; main(['--help'])"),
+    "accel launch --help": ("-m", "accel_runtime.launch", "--help"),
+    "torchrun --help": ("-m", "torch.distributed.run", "--help"),
+    "accelerate --help": ("-m", "accelerate.commands.accelerate_cli", "--help"),
+    "accelerate launch --help": ("-m", "accelerate.commands.launch", "--help"),
+    "fabric --help": ("-m", "lightning_fabric.cli", "--help"),
     "import libcst": ("-c", "import libcst"),
 }
-_IMPORTS = ("import accel_runtime", "from accel_runtime import Accelerator", "from accelerate import Accelerator")
-_NEEDED = {"import libcst": "libcst", "from accelerate import Accelerator": "accelerate"}
+_IMPORTS = (
+    "import accel_runtime",
+    "from accel_runtime import Accelerator",
+    "from accelerate import Accelerator",
+    "from lightning_fabric import Fabric",
+)
+_NEEDED = {
+    "import libcst": "libcst",
+    "torchrun --help": "torch",
+    "from accelerate import Accelerator": "accelerate",
+    "accelerate --help": "accelerate",
+    "accelerate launch --help": "accelerate",
+    "from lightning_fabric import Fabric": "lightning_fabric",
+    "fabric --help": "lightning_fabric",
+}
 _INSIDE = """
 import sys, time
 import torch

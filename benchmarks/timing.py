@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "codemod"), str(ROOT / "runtime")]
 
 
 def environment(**changes: str) -> dict[str, str]:

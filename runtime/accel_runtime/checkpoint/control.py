@@ -140,7 +140,12 @@ class Checkpointing(Behind):
         from .weights import write_model
         from .writing import on_main
 
-        state = self.strategy.state_dict(getattr(model, "_orig_mod", model))
+        whole = getattr(model, "_orig_mod", model)
+        state = self.strategy.state_dict(whole)
+        if any(getattr(value, "is_meta", False) for value in state.values()):
+            from ..big_models.offloading import with_offloaded
+
+            state = with_offloaded(whole, state)
         folder = Path(save_directory)
         on_main(
             self.world,

@@ -8,6 +8,8 @@ from typing import Any
 _NAMES = {
     "accel_runtime.kwargs": "AutocastKwargs DataLoaderConfiguration DistributedDataParallelKwargs GradScalerKwargs GradientAccumulationPlugin "
     "InitProcessGroupKwargs KwargsHandler ProfileKwargs ProjectConfiguration",
+    "accel_runtime.big_models.device_map": "infer_auto_device_map",
+    "accel_runtime.big_models.loading": "load_checkpoint_in_model",
     "accel_runtime.compiling": "TorchDynamoPlugin compile_regions",
     "accel_runtime.deepspeed_plugin": "DeepSpeedPlugin",
     "accel_runtime.fp8_kwargs": "AORecipeKwargs FP8RecipeKwargs MSAMPRecipeKwargs TERecipeKwargs",
@@ -38,6 +40,7 @@ _SUBMODULES = (
     "environment",
     "imports",
     "memory",
+    "modeling",
     "offload",
     "operations",
     "other",
