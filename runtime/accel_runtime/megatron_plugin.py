@@ -64,6 +64,10 @@ class MegatronLMPlugin:
         for name in ("sequence_parallelism", "recompute_activations", "use_distributed_optimizer"):
             if getattr(self, name) is None:
                 setattr(self, name, os.environ.get(_PREFIX + name.upper(), "false").lower() in ("1", "true", "yes"))
+        for name, kind in (("num_micro_batches", int), ("gradient_clipping", float)):
+            text = os.environ.get(_PREFIX + name.upper())
+            if getattr(self, name) is None and text is not None:
+                setattr(self, name, kind(text))
         self._warn()
 
     def _warn(self) -> None:

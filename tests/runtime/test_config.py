@@ -8,6 +8,7 @@ from accel_runtime.commands import config, questions
 from accel_runtime.settings import reading
 from accel_runtime.settings.comments import own
 from accel_runtime.settings.errors import LaunchError
+from accel_runtime.settings.offered import SWITCH_OF
 from accel_runtime.settings.table import SETTINGS
 from accel_runtime.settings.writing import written
 
@@ -37,13 +38,14 @@ def test_every_setting_is_written_so_that_it_reads_as_the_same(here):
         for s in SETTINGS.values()
         if s.in_file
     }
-    for kind, switch in (("FSDP", "use_fsdp"), ("DEEPSPEED", "use_deepspeed")):
+    of = {"FSDP": "fsdp_config", "DEEPSPEED": "deepspeed_config", "MEGATRON_LM": "megatron_lm_config"}
+    for kind, switch in SWITCH_OF.items():
         file = here / f"{kind}.yaml"
         file.write_text(written({**values, "distributed_type": kind}))
         content = reading.read(file)
         assert not content.problems and not content.old and not content.unused
-        off = "deepspeed_config" if kind == "FSDP" else "fsdp_config"
-        expected = {name: value for name, value in values.items() if SETTINGS[name].section != off}
+        off = {section for other, section in of.items() if other != kind}
+        expected = {name: value for name, value in values.items() if SETTINGS[name].section not in off}
         assert content.values == {**expected, "distributed_type": kind, switch: True, "use_parallelism_config": True}
 
 

@@ -15,6 +15,7 @@ from accel_runtime import launch, launch_plan
 from accel_runtime.launch_arguments import parse
 from accel_runtime.launch_notes import Note, Notes
 from accel_runtime.launch_report import failed
+from accel_runtime.megatron_plugin import default_megatron_plugin
 from accel_runtime.settings import offered as offers
 
 
@@ -149,6 +150,18 @@ def test_sizes_and_deepspeed_by_accelerates_variables(every_strategy):
     environment = launch_plan.make(options).environment
     assert environment["PARALLELISM_CONFIG_TP_SIZE"] == environment["ACCELERATE_DEEPSPEED_ZERO_STAGE"] == "2"
     assert environment["ACCELERATE_USE_PARALLELISM_CONFIG"] == environment["ACCELERATE_USE_DEEPSPEED"] == "true"
+
+
+def test_degrees_of_megatron_by_accelerates_flags(monkeypatch):
+    asked = {"tp_degree": "2", "use_distributed_optimizer": "true", "num_micro_batches": "4", "gradient_clipping": "1.0"}
+    flags = [text for name, value in asked.items() for text in (f"--megatron_lm_{name}", value)]
+    environment = launch_plan.make(parse(["--cpu", "--use_megatron_lm", *flags, __file__])).environment
+    for name in [name for name in environment if "MEGATRON" in name]:
+        monkeypatch.setenv(name, environment[name])
+    with pytest.warns(UserWarning, match="MegatronLMPlugin: num_micro_batches changes nothing") as caught:
+        plugin = default_megatron_plugin()
+    assert (plugin.tp_degree, plugin.pp_degree, plugin.use_distributed_optimizer) == (2, 1, True)
+    assert "gradient_clipping" not in str(caught[0].message)
 
 
 def test_a_strategy_that_the_runtime_lacks_is_refused(capsys, monkeypatch):

@@ -16,7 +16,6 @@ UNUSED: dict[str, str] = {
     "tpu_vm": "",
     "tpu_env": "",
     "fp8_config": "fp8 is computed by torchao; its settings are Accelerator(kwargs_handlers=[AORecipeKwargs(...)])",
-    "megatron_lm_config": "",
     "downcast_bf16": "it is for TPUs",
     "dynamo_config": _COMPILE,
     "dynamo_backend": _COMPILE,

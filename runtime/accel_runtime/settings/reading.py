@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _BY_PLACE = {setting.place: setting for setting in SETTINGS.values() if setting.in_file}
 _ELSEWHERE = {
-    "MEGATRON_LM": "use parallelism_config with parallelism_config_tp_size for tensor parallelism",
     "XLA": "TPUs are not offered",
 }
 

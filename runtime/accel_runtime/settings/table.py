@@ -6,12 +6,10 @@ variable that the processes find all follow from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from ..kwargs import PRECISIONS
 from ..plugins import SHARDING_STRATEGIES, STATE_DICT_TYPES, WRAP_POLICIES
 from .kinds import COUNT, DEVICES, FILE, FLAG, NUMBER, PORT, POSITIVE, SECONDS, TEXT, YES_NO, Kind, choice
+from .setting import Setting
 
 DISTRIBUTED_TYPES = (
     "NO",
@@ -25,40 +23,9 @@ DISTRIBUTED_TYPES = (
     "MULTI_SDAA",
     "FSDP",
     "DEEPSPEED",
+    "MEGATRON_LM",
 )
 _OFFLOAD = choice("none", "cpu", "nvme")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One thing that can be set.
-
-    Attributes:
-        name: the option `--name` of `accel launch`.
-        kind: what values it takes.
-        help: what it does, in one line: for `--help` and for the comment in a file.
-        default: the value where nothing was given; None where the launcher or the script decides.
-        section: the mapping of a file that holds it; "" is the file itself.
-        key: its name in a file, where it is not `name`.
-        variable: the environment variable by which the processes learn the value.
-        in_file: whether it may stand in a file.
-        on_command_line: whether it is an option of `accel launch`.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    default: Any = None
-    section: str = ""
-    key: str = ""
-    variable: str = ""
-    in_file: bool = True
-    on_command_line: bool = True
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Section and key in a file."""
-        return self.section, self.key or self.name
 
 
 _PROCESSES = (
@@ -178,7 +145,9 @@ _PARALLELISM = (
     _parallel("tp_size", "processes that share each layer (tensor parallelism)"),
     _parallel("cp_size", "processes that share each sequence (context parallelism)"),
     _parallel("cp_backend", "understood; there is one way to share sequences", choice("torch")),
-    _parallel("cp_comm_strategy", "understood; keys and values are gathered either way", choice("allgather", "alltoall")),
+    _parallel(
+        "cp_comm_strategy", "understood; keys and values are gathered either way", choice("allgather", "alltoall")
+    ),
     _parallel("sp_size", "processes that share each sequence (DeepSpeed's sequence parallelism)"),
 )
 
@@ -225,6 +194,31 @@ _DEEPSPEED = (
         "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL",
     ),
 )
+
+
+def _megatron(name: str, kind: Kind, help: str) -> Setting:
+    return Setting(
+        f"megatron_lm_{name}", kind, help, section="megatron_lm_config", variable=f"MEGATRON_LM_{name.upper()}"
+    )
+
+
+_MEGATRON = (
+    Setting(
+        "use_megatron_lm",
+        FLAG,
+        "spread the model by Megatron-LM's degrees, with torch's own tensor parallelism",
+        default=False,
+        variable="ACCELERATE_USE_MEGATRON_LM",
+        in_file=False,
+    ),
+    _megatron("tp_degree", COUNT, "processes that share each layer"),
+    _megatron("pp_degree", COUNT, "only 1: a pipeline needs its lines in the script"),
+    _megatron("use_distributed_optimizer", YES_NO, "shard weights and optimizer states over the groups"),
+    _megatron("recompute_activations", YES_NO, "compute activations again in backward instead of keeping them"),
+    _megatron("num_micro_batches", COUNT, "understood; gradient_accumulation_steps says it"),
+    _megatron("sequence_parallelism", YES_NO, "understood; activations between split layers stay whole"),
+    _megatron("gradient_clipping", POSITIVE, "understood; the script clips"),
+)
 _OUTPUT = (
     Setting("log_dir", TEXT, "a folder in which each process's output is written, besides the terminal", in_file=False),
     Setting(
@@ -241,6 +235,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "sharding (FSDP)": _FSDP,
     "parallelism": _PARALLELISM,
     "DeepSpeed": _DEEPSPEED,
+    "Megatron's degrees": _MEGATRON,
     "several machines": _MACHINES,
     "output": _OUTPUT,
 }
