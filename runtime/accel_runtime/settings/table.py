@@ -216,7 +216,7 @@ _MEGATRON = (
     _megatron("use_distributed_optimizer", YES_NO, "shard weights and optimizer states over the groups"),
     _megatron("recompute_activations", YES_NO, "compute activations again in backward instead of keeping them"),
     _megatron("num_micro_batches", COUNT, "understood; gradient_accumulation_steps says it"),
-    _megatron("sequence_parallelism", YES_NO, "understood; activations between split layers stay whole"),
+    _megatron("sequence_parallelism", YES_NO, "split activations between the split layers too"),
     _megatron("gradient_clipping", POSITIVE, "understood; the script clips"),
 )
 _OUTPUT = (
