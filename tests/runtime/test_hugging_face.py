@@ -70,6 +70,29 @@ def test_trains_and_saves(tmp_path, make, settings):
     assert_close(load_file(files[1]), load_file(files[0]), 1e-4)
 
 
+def test_the_mlps_of_gpt2_are_split(tmp_path):
+    """Their weights stand the other way round; attention, with queries, keys and values in one layer, stays whole."""
+
+    def gpt2():
+        seed(3)
+        config = transformers.GPT2Config(
+            vocab_size=32,
+            n_embd=16,
+            n_layer=2,
+            n_head=4,
+            n_positions=16,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+        )
+        return transformers.GPT2LMHeadModel(config)
+
+    expected = plain(lambda trainer: program(trainer, gpt2, tmp_path / "one"))
+    sizes = ParallelismConfig(tp_size=2)
+    for got in accelerated(lambda trainer: program(trainer, gpt2, tmp_path / "two"), 2, parallelism_config=sizes):
+        assert_close(got["losses"], expected["losses"], 1e-5)
+
+
 def shared_sequences(trainer):
     """Targets are shifted before, as for Accelerate; the last token has none."""
     model = llama()

@@ -166,6 +166,43 @@ def test_plans_of_the_user_and_of_the_model():
         assert_same_training(program, 2, parallelism_config=ParallelismConfig(tp_size=2, tp_plan=ways))
 
 
+class Conv1D(nn.Module):
+    """GPT-2's linear layer."""
+
+    def __init__(self, outputs, inputs):
+        super().__init__()
+        self.nf = outputs
+        self.weight, self.bias = nn.Parameter(torch.randn(inputs, outputs) * 0.3), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return torch.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight).view(*x.shape[:-1], self.nf)
+
+
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c_fc, self.c_proj = Conv1D(8, 6), Conv1D(1, 8)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x)))
+
+
+def test_transposed_weights():
+    assert split_names(Gpt()) == ["c_fc.weight", "c_fc.bias", "c_proj.weight"]
+
+    def program(trainer):
+        net = Gpt()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        net, optimizer, loader = trainer.prepare(net, optimizer, DataLoader(data(11), 4, shuffle=True))
+        for x, y in loader:
+            optimizer.zero_grad()
+            trainer.backward(F.mse_loss(net(x), y))
+            optimizer.step()
+        return {"weights": weights(net), "optimizer": whole(trainer, optimizer)["state"]}
+
+    assert_same_training(program, 2, parallelism_config=ParallelismConfig(tp_size=2))
+
+
 def test_processes_that_compute_together_have_one_batch():
     """Loaders without a seed, and batches that the script picks by itself; figures count each group once."""
 

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ..nested import leaves
-from . import sequence_split
+from . import sequence_split, transposed
 
 _USUAL: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("q_proj", "k_proj", "v_proj"), ("o_proj", "out_proj")),
@@ -75,7 +75,7 @@ def apply(model: nn.Module, mesh: Any, chosen: dict[str, str]) -> None:
 
     for name, style in chosen.items():
         _check_divides(name, model.get_submodule(name), style, mesh.size())
-    parallelize_module(model, mesh, {name: _style(style) for name, style in chosen.items()})
+    parallelize_module(model, mesh, {name: _style_for(model.get_submodule(name), style) for name, style in chosen.items()})
 
 
 def _own_plan(model: nn.Module) -> dict[str, str] | None:
@@ -139,7 +139,7 @@ def _found(model: nn.Module, mesh: Any) -> Iterator[tuple[str, str]]:
 
 
 def _splittable(module: nn.Module | None, shared: set[int]) -> bool:
-    return type(module) is nn.Linear and not shared & {id(p) for p in module.parameters()}
+    return (type(module) is nn.Linear or transposed.is_transposed(module)) and not shared & {id(p) for p in module.parameters()}
 
 
 @torch.no_grad()
@@ -148,12 +148,13 @@ def _computes_the_same(owner: nn.Module, styles: dict[str, str], mesh: Any) -> b
 
     A module that cannot be called with one tensor is not tried, and not split.
     """
-    first: nn.Linear = owner._modules[next(iter(styles))]  # type: ignore[assignment]
-    sizes = [owner._modules[name].out_features for name, style in styles.items() if style == "colwise"]  # type: ignore[union-attr]
+    first: nn.Module = owner._modules[next(iter(styles))]  # type: ignore[assignment]
+    inputs, _ = transposed.sizes(first)  # type: ignore[misc]
+    sizes = [transposed.sizes(owner._modules[name])[1] for name, style in styles.items() if style == "colwise"]  # type: ignore[arg-type, index]
     if any(size % mesh.size() for size in sizes):
         return False
     weight = first.weight
-    x = torch.randn(2, 4, first.in_features, generator=torch.Generator().manual_seed(0)).to(weight.device, weight.dtype)
+    x = torch.randn(2, 4, inputs, generator=torch.Generator().manual_seed(0)).to(weight.device, weight.dtype)
     split = copy.deepcopy(owner).eval()
     fits = torch.zeros(1, device=weight.device)
     with torch.random.fork_rng(devices=[]):
@@ -179,11 +180,16 @@ def _shared(model: nn.Module) -> set[int]:
 
 
 def _check_divides(name: str, module: nn.Module, style: str, size: int) -> None:
-    width = getattr(module, "out_features" if style.startswith("colwise") else "in_features", None)
+    features = transposed.sizes(module)
+    width = features and features[style.startswith("colwise")]
     if width is not None and width % size:
         raise ValueError(
             f"{name} has {width} features and cannot be split ({style}) over tp_size {size}: choose a size that divides them"
         )
+
+
+def _style_for(module: nn.Module, name: str) -> Any:
+    return transposed.style(_style(name)) if transposed.is_transposed(module) else _style(name)
 
 
 def _style(name: str) -> Any:

@@ -18,7 +18,7 @@ from torch import nn
 
 from ..collectives import all_gather_into
 from ..nested import leaves
-from . import units
+from . import transposed, units
 
 STYLE = "sequence_parallel"
 Split = Callable[[nn.Module, dict[str, str]], None]
@@ -101,11 +101,11 @@ def _prepare(block: nn.Module, mesh: Any, styles: dict[str, str]) -> dict[str, s
 @torch.no_grad()
 def _check_computes_the_same(name: str, block: nn.Module, mesh: Any, styles: dict[str, str], split: Split) -> None:
     """Try it on a copy, if the block can be called with one tensor."""
-    width = next((block.get_submodule(n).in_features for n, style in styles.items() if style == "colwise"), None)
+    width = next((transposed.sizes(block.get_submodule(n)) for n, style in styles.items() if style == "colwise"), None)
     if width is None:
         return
     weight = next(block.parameters())
-    x = torch.randn(2, 2 * mesh.size(), width, generator=torch.Generator().manual_seed(0)).to(
+    x = torch.randn(2, 2 * mesh.size(), width[0], generator=torch.Generator().manual_seed(0)).to(
         weight.device, weight.dtype
     )
     whole = copy.deepcopy(block).eval()
