@@ -214,6 +214,32 @@ class _Loader:
         return True
 
 
+def in_import_order(project: Project) -> list[Source]:
+    """The files of `project`, each behind those that it imports (where they do not import it in turn), the entry last."""
+    ordered: dict[Source, None] = {}
+    begun = {project.entry}
+    pending = [(project.entry, _imported(project, project.entry))]
+    while pending:
+        source, imports = pending[-1]
+        found = next((s for s in imports if s not in begun), None)
+        if found is None:
+            pending.pop()
+            ordered[source] = None
+        else:
+            begun.add(found)
+            pending.append((found, _imported(project, found)))
+    others = [source for source in project.sources.values() if source not in ordered]
+    return [*others, *ordered]
+
+
+def _imported(project: Project, source: Source) -> Iterator[Source]:
+    """The files of `project` that `source` runs by its imports: `import a.b` runs `a`, then `a.b`."""
+    for name in imported_names(source):
+        parts = name.split(".")
+        found = (project.find(".".join(parts[:depth])) for depth in range(1, len(parts) + 1))
+        yield from (s for s in found if s is not None)
+
+
 def imported_names(source: Source) -> list[str]:
     """Dotted names of all modules which `source` may import, wherever in the file; for `from a import b` also `a.b`."""
     names: dict[str, None] = {}

@@ -35,14 +35,17 @@ def handed_back(call: ast.Call) -> ast.expr | None:
 def keeps_settings(facts: Facts, start: str) -> bool:
     """Whether the script reads its settings from the record that `start` begins: then every process needs one."""
     wanted = trackers.SETTINGS[start]
-    for _, node in facts.nodes(ast.Attribute):
-        assert isinstance(node, ast.Attribute)
-        if node.attr != "config" or not isinstance(node.ctx, ast.Load) or _is_changed(facts, node):
-            continue
+    for node in facts.once(_configs_read):
         begun = any(facts.role(v) is Role.WRITER and v.detail == start for v in facts.of(node.value))  # type: ignore[union-attr]
         if begun or any(getattr(v, "name", "") == wanted for v in facts.of(node)):
             return True
     return False
+
+
+def _configs_read(facts: Facts) -> list[ast.Attribute]:
+    """Where some `config` is read."""
+    read = (n for _, n in facts.nodes(ast.Attribute) if isinstance(n, ast.Attribute) and n.attr == "config" and isinstance(n.ctx, ast.Load))
+    return [node for node in read if not _is_changed(facts, node)]
 
 
 def _is_changed(facts: Facts, node: ast.Attribute) -> bool:

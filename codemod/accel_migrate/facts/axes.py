@@ -6,9 +6,8 @@ The abstract dimension is `Local.axis`; `Local.rank` is the number of dimensions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from accel_migrate.facts.values import Local, Spread
+from accel_migrate.facts.values import Local, Spread, altered
 
 ANYWHERE = -1
 """The axis of rows that a reshape has spread, or of values that disagree."""
@@ -47,29 +46,29 @@ def without(rows: Local, dims: Sequence[object], keeps: bool) -> Local:
         return rows
     removed = [position(dim, rows.rank) for dim in dims]
     before = sum(1 for dim in removed if dim is not None and 0 <= dim < rows.axis)
-    return replace(rows, axis=rows.axis - before if rows.axis > 0 else rows.axis, rank=None if rows.rank is None else rows.rank - len(removed))
+    return altered(rows, axis=rows.axis - before if rows.axis > 0 else rows.axis, rank=None if rows.rank is None else rows.rank - len(removed))
 
 
 def shaped(name: str, rows: Local, numbers: Sequence[object]) -> Local:
     """`rows` after the shape operation `name` with the literal arguments `numbers` (other objects where they are not known)."""
     if name in {"t", "T"}:
-        return _swapped(rows, 0, 1) if rows.rank in {None, 2} else replace(rows, axis=rows.rank - 1 - rows.axis) if rows.axis >= 0 else rows  # type: ignore[operator]
+        return _swapped(rows, 0, 1) if rows.rank in {None, 2} else altered(rows, axis=rows.rank - 1 - rows.axis) if rows.axis >= 0 else rows  # type: ignore[operator]
     if name == "mT":
         return _swapped(rows, -2, -1)
     if name in {"transpose", "swapaxes", "swapdims"} and len(numbers) == 2:
         return _swapped(rows, *numbers)
     if name == "permute":
         order = [position(number, rows.rank or len(numbers)) for number in numbers]
-        return replace(rows, axis=order.index(rows.axis), rank=len(order)) if rows.axis in order else rows
+        return altered(rows, axis=order.index(rows.axis), rank=len(order)) if rows.axis in order else rows
     if name in {"unsqueeze", "squeeze"}:
         return _resized(rows, 1 if name == "unsqueeze" else -1, numbers)
     if name in {"view", "reshape"} and ROWS in numbers:
-        return replace(rows, axis=numbers.index(ROWS), rank=len(numbers))
+        return altered(rows, axis=numbers.index(ROWS), rank=len(numbers))
     if name in {"view", "reshape"} and rows.axis == 0 and list(numbers) != [-1]:
-        return replace(rows, rank=len(numbers) if numbers and not any(isinstance(n, str) for n in numbers[:1]) else None)
+        return altered(rows, rank=len(numbers) if numbers and not any(isinstance(n, str) for n in numbers[:1]) else None)
     if (name in {"flatten", "ravel"} and not numbers) or (name in {"view", "reshape"} and list(numbers) == [-1]):
-        return replace(rows, axis=0 if rows.axis == 0 else ANYWHERE, rank=1)
-    return replace(rows, rank=None)
+        return altered(rows, axis=0 if rows.axis == 0 else ANYWHERE, rank=1)
+    return altered(rows, rank=None)
 
 
 def repeated(name: str, numbers: Sequence[object]) -> Local:
@@ -81,17 +80,17 @@ def repeated(name: str, numbers: Sequence[object]) -> Local:
 def _swapped(rows: Local, first: object, second: object) -> Local:
     a, b = position(first, rows.rank), position(second, rows.rank)
     if rows.axis == a and b is not None:
-        return replace(rows, axis=b)
-    return replace(rows, axis=a) if rows.axis == b and a is not None else rows
+        return altered(rows, axis=b)
+    return altered(rows, axis=a) if rows.axis == b and a is not None else rows
 
 
 def _resized(rows: Local, by: int, numbers: Sequence[object]) -> Local:
     if not numbers:  # squeeze(): which dimensions go is not known
-        return replace(rows, rank=None)
+        return altered(rows, rank=None)
     rank = None if rows.rank is None else rows.rank + by
     at = position(numbers[0], rank if by > 0 else rows.rank)
     moves = at is not None and (at <= rows.axis if by > 0 else at < rows.axis)
-    return replace(rows, axis=rows.axis + by if moves else rows.axis, rank=rank)
+    return altered(rows, axis=rows.axis + by if moves else rows.axis, rank=rank)
 
 
 def indexed(rows: Local, index: Sequence[object]) -> Local:
@@ -104,7 +103,7 @@ def indexed(rows: Local, index: Sequence[object]) -> Local:
             axis -= 1
         else:
             at += 1
-    return replace(rows, axis=axis, rank=None)
+    return altered(rows, axis=axis, rank=None)
 
 
 def stacked(rows: Local, dim: object) -> Local:
@@ -117,10 +116,10 @@ def product(left: Local | None, right: Local | None) -> Local | str | None:
     if left is not None and right is not None:
         if left.axis == 1 and right.axis == 0:
             return "sum"
-        return replace(left, rank=None) if left.axis == right.axis else replace(left, rank=2)
+        return altered(left, rank=None) if left.axis == right.axis else altered(left, rank=2)
     if left is not None:
-        return replace(left, rank=None) if left.axis != 1 or left.rank not in {None, 2} else "mixed"
-    return None if right is None else replace(right, rank=None)
+        return altered(left, rank=None) if left.axis != 1 or left.rank not in {None, 2} else "mixed"
+    return None if right is None else altered(right, rank=None)
 
 
 def contracted(equation: object, operands: Sequence[Local | None]) -> Local | str | None:
@@ -141,4 +140,4 @@ def contracted(equation: object, operands: Sequence[Local | None]) -> Local | st
     if len(letters) > 1 and not letters <= set(output):
         return "mixed"
     letter = min(letters, key=output.find)
-    return replace(rows[0][1], axis=output.index(letter), rank=len(output)) if letter in output else "sum"
+    return altered(rows[0][1], axis=output.index(letter), rank=len(output)) if letter in output else "sum"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog, shown
@@ -32,6 +32,7 @@ from accel_migrate.facts.values import (
     Spread,
     Value,
     Values,
+    altered,
     locals_of,
     made,
 )
@@ -200,7 +201,7 @@ class Calls(Stacks):
         self.facts.constructions[cls.node][node] = frame.scope
         instance = Instance(cls, node)
         if self.machine.given_rows and self.facts.role(instance) in {None, Role.OBJECT}:
-            instance = replace(instance, rows=True)
+            instance = altered(instance, rows=True)
         init = find_method(self.facts, cls.node, "__init__")
         if init is not None:
             self.facts.callers[init][node] = frame.scope
@@ -318,13 +319,13 @@ class Calls(Stacks):
         if not self.takes_shard(args):
             return UNKNOWN
         inputs = ops.local(Spread.SHARD, *(self.evaluator._deep(v) for v in args.all()))
-        return frozenset(replace(v, grad=not self.machine.no_grad, output=not tensor, labelled="labels" in args.keywords) for v in locals_of(inputs))
+        return frozenset(altered(v, grad=not self.machine.no_grad, output=not tensor, labelled="labels" in args.keywords) for v in locals_of(inputs))
 
     def recurrent_output(self, layer: Made, node: ast.Call, output: Values) -> Values:
         """The outputs of a recurrent layer, and its state: layers first, then the rows."""
         box = self.evaluator.box(node)
-        self.machine.write_heap(box, 0, frozenset(replace(v, output=False) for v in locals_of(output)))
-        state = frozenset(replace(v, output=False, axis=1, rank=3) for v in locals_of(output))
+        self.machine.write_heap(box, 0, frozenset(altered(v, output=False) for v in locals_of(output)))
+        state = frozenset(altered(v, output=False, axis=1, rank=3) for v in locals_of(output))
         if layer.detail.endswith("LSTM"):
             pair = Box(layer.site, box.loop, box.rows)
             for i in range(2):
@@ -404,7 +405,7 @@ class Calls(Stacks):
 
 
 def _with_grad(value: Value) -> Value:
-    return replace(value, grad=True, host=False) if isinstance(value, Local) else value
+    return altered(value, grad=True, host=False) if isinstance(value, Local) and (value.host or not value.grad) else value
 
 
 def _gathered(node: ast.expr, stars: str, frame: Frame) -> dict[str, Values]:

@@ -24,6 +24,7 @@ class Lineages:
     ancestries: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = field(default_factory=dict)
     methods: dict[tuple[ast.ClassDef, str], Method | None] = field(default_factory=dict)
     roles: dict[ast.ClassDef, Role | None] = field(default_factory=dict)
+    own: dict[ast.ClassDef, dict[str, Method]] = field(default_factory=dict)
 
 
 def ancestry(facts: Facts, node: ast.ClassDef) -> tuple[ast.ClassDef | str, ...]:
@@ -51,17 +52,18 @@ def find_method(facts: Facts, node: ast.ClassDef, name: str) -> Method | None:
     """The method `name` that instances of `node` have, inherited ones included."""
     known, key = facts.lineages.methods, (node, name)
     if key not in known:
-        own = (own_method(base, name) for base in ancestry(facts, node) if isinstance(base, ast.ClassDef))
+        own = (own_method(facts, base, name) for base in ancestry(facts, node) if isinstance(base, ast.ClassDef))
         known[key] = next((method for method in own if method is not None), None)
     return known[key]
 
 
-def own_method(node: ast.ClassDef, name: str) -> Method | None:
+def own_method(facts: Facts, node: ast.ClassDef, name: str) -> Method | None:
     """The first method `name` in the body of the class `node`."""
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name == name:
-            return item
-    return None
+    known = facts.lineages.own
+    if node not in known:
+        methods = [item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+        known[node] = {method.name: method for method in reversed(methods)}
+    return known[node].get(name)
 
 
 def is_record(facts: Facts, node: ast.ClassDef) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
@@ -28,6 +27,7 @@ from accel_migrate.facts.values import (
     Spread,
     Value,
     Values,
+    altered,
     locals_of,
 )
 
@@ -176,7 +176,7 @@ class Containers:
                 found |= self.machine.read_heap(value, "yields")
             elif isinstance(value, Local) and value.spread is Spread.SHARD and not value.whole:  # a single row of whole ones is the same on all processes
                 fields = value.batch or value.output
-                found.add(replace(value, batch=False) if fields else Local(Spread.ROW, taken=value.taken))
+                found.add(altered(value, batch=False) if fields else Local(Spread.ROW, taken=value.taken))
             elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
                 found |= self.calls.taken_from(value, ANY) or {value}
             elif value is TRAINABLE:
@@ -188,7 +188,7 @@ class Containers:
     def taken_by(self, loop: ast.For | ast.AsyncFor, iterated: Values, frame: Frame) -> Values:
         """What `loop` yields; batches of its loader are taken there, unless a `zip` took them from several."""
         found = self.iterate(iterated, frame)
-        return frozenset(v if not isinstance(v, Local) or v.taken else replace(v, taken=frozenset({loop})) for v in found)
+        return frozenset(v if not isinstance(v, Local) or v.taken else altered(v, taken=frozenset({loop})) for v in found)
 
     def batch_of(self, value: Value) -> Values:
         """What the loader `value` yields: slices, or whole batches where nobody prepares it."""

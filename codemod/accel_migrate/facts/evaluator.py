@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from accel_migrate.facts.machine import Frame, Machine
 
 
+_OPERATIONS = (ast.BinOp, ast.Call, ast.Subscript, ast.UnaryOp, ast.Attribute)
+
+
 class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, States, Kept, ByHand, Counting, Sizes, Trainables):
     """`eval(node, frame)` gives the values of an expression and records them in the facts."""
 
@@ -58,7 +61,7 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
         values = method(node, frame)
         if node in self.machine.hoisted:
             values = UNKNOWN
-        if self.machine.trains_tensors and isinstance(node, ast.BinOp | ast.Call | ast.Subscript | ast.UnaryOp | ast.Attribute):
+        if self.machine.trains_tensors and isinstance(node, _OPERATIONS):
             values = self.reached_by_gradients(node, values)
         if frame.gathered and isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in frame.gathered:
             return UNKNOWN

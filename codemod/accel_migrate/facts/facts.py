@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from accel_migrate.facts.classes import Lineages, role_of_class
 from accel_migrate.facts.scopes import FunctionNode, Scope
@@ -14,6 +14,7 @@ from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance, Local, Mad
 from accel_migrate.source import Source
 
 Place: TypeAlias = "ast.expr | ast.For"
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(eq=False)
@@ -181,6 +182,7 @@ class Facts:
     """What follows from `bases`, until one of them changes."""
     _texts: dict[ast.AST, str] = field(default_factory=dict)
     _names: dict[ast.AST, dict[str, list[ast.Name]]] = field(default_factory=dict)
+    _answers: dict[Callable[[Facts], object], object] = field(default_factory=dict)
 
     # -- questions about the tree -------------------------------------------------------------
     def text(self, node: ast.AST) -> str:
@@ -189,6 +191,12 @@ class Facts:
         if found is None:
             found = self._texts[node] = ast.unparse(node)
         return found
+
+    def once(self, question: Callable[[Facts], _Answer]) -> _Answer:
+        """The answer to `question`, which is about the trees alone: found once, and not to be changed."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        return self._answers[question]  # type: ignore[return-value]
 
     def names(self, function: ast.AST, name: str) -> list[ast.Name]:
         """Where `name` stands inside `function`, in the order of `ast.walk`."""

@@ -20,9 +20,9 @@ from accel_migrate.facts.returning import returning_gathers
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.unshared import environment
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
-from accel_migrate.project import Project
+from accel_migrate.project import Project, in_import_order
 
-MAX_PASSES = 6
+MAX_PASSES = 8
 MAX_SWEEPS = 2
 """How often what a settled pass did not find again is forgotten: what was derived from it goes with the next sweep."""
 
@@ -33,7 +33,8 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     machine = ProjectMachine(facts, project)
     machine.run_to_fixpoint()
     if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
-        cut_by_hand(machine)
+        machine = cut_by_hand(machine)
+        facts = machine.facts
     cut_states(machine)
     whole = {gather.statement: replace(gather, scope=facts.scope(gather.statement)) for gather in losses}
     facts.gathers = {**plan_gathers(facts), **plan_draws(facts), **whole}
@@ -76,25 +77,21 @@ def _empty_facts(project: Project) -> Facts:
     return facts
 
 
-def cut_by_hand(machine: ProjectMachine) -> None:
-    """Looks for batches that the program makes without a loader, and for the places to cut them; gives up where one is not found."""
-    facts = machine.facts
-    if environment(facts) is not None:
-        return
-    machine.by_hand = True
-    machine.forget()
-    machine.run_to_fixpoint()
-    facts.cuts = plan_cuts(machine)
+def cut_by_hand(machine: ProjectMachine) -> ProjectMachine:
+    """Looks for batches that the program makes without a loader, and for the places to cut them; `machine` where one is not found."""
+    if environment(machine.facts) is not None:
+        return machine
+    trial = ProjectMachine(_empty_facts(machine.project), machine.project)
+    trial.by_hand = True
+    trial.run_to_fixpoint()
+    facts = trial.facts
+    facts.cuts = plan_cuts(trial)
     if facts.cuts:
-        machine.forget()
-        machine.run_to_fixpoint()
-        cut_states(machine)
-    facts.unfollowed = stays_whole(facts)
-    if not facts.cuts or facts.unfollowed is not None:
-        facts.cuts, facts.states, machine.by_hand = {}, set(), False
-        facts.loops.clear()
-        machine.forget()
-        machine.run_to_fixpoint()
+        trial.forget()
+        trial.run_to_fixpoint()
+        cut_states(trial)
+    facts.unfollowed = machine.facts.unfollowed = stays_whole(facts)
+    return trial if facts.cuts and facts.unfollowed is None else machine
 
 
 def cut_states(machine: ProjectMachine) -> None:
@@ -113,6 +110,7 @@ class ProjectMachine(Machine):
         super().__init__(facts)
         self.project = project
         self.active: set[Scope] = set()
+        self.modules = in_import_order(project)
 
     def project_module(self, name: str, frame: object):
         return self.project.find(name)
@@ -120,10 +118,8 @@ class ProjectMachine(Machine):
     def run_to_fixpoint(self) -> None:
         """Passes until attributes, containers and globals hold nothing new."""
         sweeps = 0
-        for _ in range(MAX_PASSES):
-            self.changed = False
-            self.said.clear()
-            self.run()
+        for number in range(MAX_PASSES):
+            self.run(last=number == MAX_PASSES - 1)
             if self.changed:
                 continue
             if sweeps == MAX_SWEEPS or not self.narrow():
@@ -138,14 +134,17 @@ class ProjectMachine(Machine):
 
     def forget(self) -> None:
         """Starts over: under a plan, rows that were local are global."""
-        self.heap.clear()
-        self.cells.clear()
+        super().forget()
         self.module_frames.clear()
 
-    def run(self) -> None:
-        """One pass over the whole program; what earlier passes learned of attributes and globals stays."""
+    def run(self, last: bool) -> None:
+        """One pass over the whole program; what earlier passes learned of attributes and globals stays.
+
+        Functions that nothing reaches wait for a pass in which the rest has settled, or for the `last` one.
+        """
         facts = self.facts
-        for table in (facts.values, facts.external, facts.methods, facts.conversions, facts.forwards, facts.bindings, self.memo):
+        self.begin_pass()
+        for table in (facts.values, facts.external, facts.methods, facts.conversions, facts.forwards, facts.bindings, self.memo, self.runs):
             table.clear()
         facts.visited.clear()
         facts.blind_forwards.clear()
@@ -153,11 +152,24 @@ class ProjectMachine(Machine):
         for backward in facts.backwards.values():  # kept, so that what feeds one is known before it is reached
             backward.values, backward.with_loader = UNKNOWN, False
         self.order = 0
-        for source in facts.sources:
+        known = self._lasting()
+        for source in self.modules:
             self.run_module(facts.scopes[source.tree])
-        self.run_unreached()
+        self.changed |= self._lasting() != known
+        if last or not self.changed:
+            known = self._lasting()
+            self.run_unreached()
+            self.changed |= self._lasting() != known
         for figure in facts.trained_statistics:  # a detached figure would train another model
             facts.conversions.pop(figure, None)
+
+    def _lasting(self) -> tuple[object, ...]:
+        """How much is known of what passes leave behind beside the store, and what they ask for while they run."""
+        facts = self.facts
+        tables = facts.backwards, facts.callees, facts.proven_models, self.kept, self.repeated
+        members = facts.optimized.values(), facts.parts_of.values(), (loop.loaders for loop in facts.loops.values())
+        training = sum(loop.trains for loop in facts.loops.values())
+        return self.trains_tensors, facts.lineages, training, *map(len, tables), *(sum(map(len, sets)) for sets in members)
 
     def run_unreached(self) -> None:
         """Functions which no module body reaches are run with unknown arguments."""
@@ -169,5 +181,7 @@ class ProjectMachine(Machine):
                 if cls is not None:
                     receiver = Instance(ClassValue(cls.node, cls), cls.node)  # type: ignore[arg-type]
                 bound = frozenset({receiver}) if receiver is not None else None
+                self.unreached = scope.source is not self.facts.entry
                 self.run_function(node, scope, self.function_env(node, [], {}, bound), receiver)
+        self.unreached = False
         self.facts.visited = reached

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import replace
 from functools import lru_cache
 from heapq import nsmallest
 
 from accel_migrate.facts.axes import ANYWHERE
 from accel_migrate.facts.sequence import in_order, rank
-from accel_migrate.facts.values import UNKNOWN, Local, Spread, Value, Values
+from accel_migrate.facts.values import UNKNOWN, Local, Spread, Value, Values, altered
 
 MAX_VALUES = 24
 """Abstract values kept per expression: more means that the analysis has lost track."""
@@ -54,8 +53,8 @@ def grown(old: Values, values: Values) -> Values:
 
 
 def _merged(a: Local, b: Local) -> Local:
-    keep = a if _denominator(a) == _denominator(b) else replace(a, weight="", parts=())
-    return replace(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=_places),
+    keep = a if _denominator(a) == _denominator(b) else altered(a, weight="", parts=())
+    return altered(keep, grad=a.grad or b.grad, host=a.host and b.host, output=a.output and b.output, batch=a.batch and b.batch, taken=max(a.taken, b.taken, key=_places),
                    truth=a.truth and b.truth, mask=a.mask or b.mask, whole=a.whole and b.whole, axis=a.axis if a.axis == b.axis else ANYWHERE, rank=a.rank if a.rank == b.rank else None)  # fmt: skip
 
 

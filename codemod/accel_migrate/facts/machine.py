@@ -8,15 +8,17 @@ variables read from other scopes are joined over the whole program.
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from accel_migrate.facts.classes import role_of_class
 from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
-from accel_migrate.facts.joins import grown, joined, limited
+from accel_migrate.facts.joins import joined, limited
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
 from accel_migrate.facts.sequence import in_order
+from accel_migrate.facts.store import Store
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -32,6 +34,8 @@ from accel_migrate.facts.values import (
 )
 
 MAX_DEPTH = 24
+MAX_RUNS = 64
+"""How often a function is run in a pass for arguments that are nothing of a training."""
 
 
 @dataclass(eq=False)
@@ -50,23 +54,22 @@ class Frame:
     """Whether it has surely returned: a branch that is known to be taken ended so."""
 
 
-class Machine:
+class Machine(Store):
     """The state of the interpretation, and how statements change it. Expressions are in `Evaluator`."""
 
     def __init__(self, facts: Facts) -> None:
+        super().__init__()
         self.facts = facts
-        self.heap: defaultdict[object, dict[object, Values]] = defaultdict(dict)
-        """What objects, containers and functions hold: by owner, then by attribute, index or key."""
-        self.cells: dict[tuple[Scope, str], Values] = {}
-        self.said: defaultdict[int, dict[object, Values]] = defaultdict(dict)
-        """What the running pass wrote into each table of the store, by the table's identity."""
-        self.changed = False
         self.no_grad = 0
         self.order = 0
         self.stack: list[FunctionNode] = []
         self.loader_loops: list[Loop] = []
         self.loops: list[ast.stmt] = []
         self.module_frames: dict[Scope, Frame] = {}
+        self.runs: Counter[FunctionNode] = Counter()
+        """How often each function was run in this pass and got nothing of a training."""
+        self.unreached = False
+        """Whether what runs is a function of an imported module which nothing in the program reaches, or called by one."""
         self.kept: dict[ast.expr, ast.Call | None] = {}
         """Values of records which outlive the batch of which they are figures -> what puts the record into another container."""
         self.memo: dict[tuple[object, ...], Values] = {}
@@ -104,53 +107,14 @@ class Machine:
         self.plan = plan
         self.hoisted = {node for statement, gather in plan.items() for node in gather.hoisted if self.facts.statement(node) is statement}
 
-    # -- the store ----------------------------------------------------------------------------
-    def read_heap(self, owner: object, key: object) -> Values:
-        return self.heap[owner].get(key, UNKNOWN) if owner in self.heap else UNKNOWN
-
-    def read_attribute(self, owner: Instance, name: str) -> Values:
-        """What is known to have been written to the attribute of `owner`, or else of other objects of its class."""
-        return self.read_heap(owner.keeper, name) or self.read_heap(owner.cls, name)
-
-    def held_by(self, owner: object) -> list[tuple[object, Values]]:
-        """All that `owner` holds, each with its attribute, index or key."""
-        return list(self.heap[owner].items()) if owner in self.heap else []
-
-    def write_heap(self, owner: object, key: object, values: Values) -> None:
-        if values:
-            self._join(self.heap[owner], key, values)
-
-    def narrow(self) -> bool:
-        """Forgets what the last pass did not write again: guesses of passes that knew less. Whether there was any."""
-        gone = False
-        for table in (self.cells, *self.heap.values()):
-            said = self.said.get(id(table), {})
-            if any(said.get(key) != values for key, values in table.items()):
-                gone = True
-                table.clear()
-                table.update(said)  # type: ignore[arg-type]
-        return gone
-
-    def _join(self, table: dict, key: object, values: Values) -> None:
-        said = self.said[id(table)]
-        again = said.get(key, UNKNOWN)
-        if not values <= again:
-            said[key] = grown(again, values)
-        old = table.get(key, UNKNOWN)
-        if values <= old:
-            return  # what stands there is limited already
-        new = grown(old, values)
-        if new != old:
-            table[key] = new
-            self.changed = True
-
+    # -- variables ----------------------------------------------------------------------------
     def read_name(self, name: str, frame: Frame) -> Values:
         owner = frame.scope.owner(name)
         if owner is frame.scope and name in frame.env:
             return frame.env[name]
         if owner is None:
             return self.evaluator.builtin(name, frame)
-        return self.cells.get((owner, name), UNKNOWN)
+        return self.read_cell(owner, name)
 
     def write_name(self, name: str, values: Values, frame: Frame) -> None:
         values = limited(values)
@@ -160,7 +124,7 @@ class Machine:
         elif owner in self.module_frames:
             module_env = self.module_frames[owner].env
             module_env[name] = module_env.get(name, UNKNOWN) | values
-        self._join(self.cells, (owner, name), values)
+        self.write_cell(owner, name, values)
 
     # -- modules and functions ----------------------------------------------------------------
     def run_module(self, scope: Scope) -> None:
@@ -173,18 +137,23 @@ class Machine:
         self.facts.visited.add(node)
         if node in self.stack or len(self.stack) >= MAX_DEPTH:
             return _fitting(self.read_heap(node, "return"), env)
+        given = self.evaluator._deep(frozenset().union(*env.values()))
+        plain = self._is_plain(given - {receiver})
+        if plain and self.runs[node] >= (1 if self.unreached else MAX_RUNS):
+            return self.read_heap(node, "plain return")
         key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None, self.looping + len(self.loops) > 0, self.for_rows + self.row_loops > 0)
         if key in self.memo:
             return self.memo[key]
+        self.runs[node] += plain
         frame = Frame(self.facts.scopes[node], dict(env), receiver=receiver)
         for name, values in env.items():
-            self._join(self.cells, (frame.scope, name), values)
+            self.write_cell(frame.scope, name, values)
         self.stack.append(node)
         loops, self.loops = self.loops, []
         self.looping += len(loops)
         row_loops, self.row_loops = self.row_loops, 0
         self.for_rows += row_loops
-        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) and not v.whole for values in env.values() for v in self.evaluator._deep(values))
+        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) and not v.whole for v in given)
         guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
         self.no_grad += guarded
         try:
@@ -203,8 +172,23 @@ class Machine:
         if self._is_generator(node):
             frame.returned |= self.generator(node)
         self.write_heap(node, "return", frame.returned)
+        if plain:
+            self.write_heap(node, "plain return", frame.returned)
         self.memo[key] = frame.returned
         return frame.returned
+
+    def _is_plain(self, given: Values) -> bool:
+        """Whether a function that is `given` this gets nothing of a training: numbers, names, parts of the model that calls it.
+
+        They tell its runs apart; where nothing in the program reaches the caller, or for a function that a hundred
+        places call, what it does with the first of them is enough. (But a registry is to know all that it is given.)
+        """
+        if self.loader_loops or self.given_rows:
+            return False
+        caller = self.facts.scopes[self.stack[-1]].enclosing_class if self.stack else None
+        parts = {Role.MODEL} if caller is not None and role_of_class(self.facts, caller.node) is Role.MODEL else set()  # type: ignore[arg-type]
+        kinds = Local if self.unreached else Local | Function | ClassValue
+        return not any(isinstance(v, kinds) or self.facts.role(v) not in {None, Role.OBJECT, *parts} for v in given)
 
     def _is_generator(self, node: FunctionNode) -> bool:
         if node not in self._generators:

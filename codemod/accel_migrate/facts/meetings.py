@@ -36,13 +36,8 @@ class Meetings:
         self.facts = facts
         self.in_step = False
         """Whether each process's own rows were met on the way: kept batch by batch and read by the number of the batch, or one entry for each row."""
-        self._names: dict[tuple[object, str], list[ast.Name]] = defaultdict(list)
-        self._attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
-        for _, node in facts.nodes(ast.Name, ast.Attribute):
-            if isinstance(node, ast.Name):
-                self._names[self._owner(node), node.id].append(node)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                self._attributes[node.attr].append(node)
+        self._names = facts.once(_names_by_owner)
+        self._attributes = facts.once(_attributes_read)
 
     def of(self, rows: ast.expr) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
         """Expressions in which what is made of `rows`, once they are gathered, meets rows of a process; and those rows."""
@@ -225,6 +220,24 @@ class Meetings:
                 if self.facts.inside(read, block):
                     return True
         return False
+
+
+def _names_by_owner(facts: Facts) -> defaultdict[tuple[object, str], list[ast.Name]]:
+    """The scope that binds a name, and the name -> where it stands."""
+    found: defaultdict[tuple[object, str], list[ast.Name]] = defaultdict(list)
+    for _, node in facts.nodes(ast.Name):
+        assert isinstance(node, ast.Name)
+        found[facts.scope(node).owner(node.id), node.id].append(node)
+    return found
+
+
+def _attributes_read(facts: Facts) -> defaultdict[str, list[ast.Attribute]]:
+    """The name of an attribute -> where one of that name is read."""
+    found: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
+    for _, node in facts.nodes(ast.Attribute):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            found[node.attr].append(node)
+    return found
 
 
 def _is_in_each_row(place: ast.AST | None, slice_: ast.expr) -> bool:

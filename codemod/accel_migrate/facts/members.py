@@ -89,7 +89,7 @@ class Members:
 
     def module_member(self, module: ModuleValue, name: str) -> Values:
         scope = self.facts.scopes[module.source.tree]
-        found = self.machine.cells.get((scope, name), UNKNOWN) or self.machine.read_heap(scope, f"star {name}")
+        found = self.machine.read_cell(scope, name) or self.machine.read_heap(scope, f"star {name}")
         if found or not module.source.is_package:
             return found
         inner = self.machine.project_module(f"{module.source.module}.{name}", None)
@@ -99,7 +99,7 @@ class Members:
         """What a name chosen while the program runs may mean: the classes and functions of the project that `module` offers."""
         scope = self.facts.scopes[module.source.tree]
         names = [name for name in scope.bound if not name.startswith("_")]
-        offered = [self.machine.cells.get((scope, name), UNKNOWN) for name in names]
+        offered = [self.machine.read_cell(scope, name) for name in names]
         offered += [values for key, values in self.machine.held_by(scope) if isinstance(key, str) and key.startswith("star ")]
         return frozenset(v for values in offered for v in values if isinstance(v, ClassValue | Function))
 
@@ -118,7 +118,7 @@ class Members:
         for base in ancestry(self.facts, cls.node):
             if isinstance(base, str):
                 continue
-            item = own_method(base, name)
+            item = own_method(self.facts, base, name)
             if item is not None:
                 return self._method(item, receiver, cls)
             stored = self.machine.read_heap(ClassValue(base, self.facts.scopes[base]), name)
@@ -186,9 +186,9 @@ class Members:
         if source is None:
             return
         other = self.facts.scopes[source.tree]
-        for (owner, name), values in list(self.machine.cells.items()):
-            if owner is other and not name.startswith("_"):
-                self.machine.write_heap(scope, f"star {name}", values)
+        for name in sorted(other.bound):
+            if not name.startswith("_"):
+                self.machine.write_heap(scope, f"star {name}", self.machine.read_cell(other, name))
         for key, values in self.machine.held_by(other):
             if isinstance(key, str) and key.startswith("star "):
                 self.machine.write_heap(scope, key, values)

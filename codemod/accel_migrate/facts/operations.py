@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from accel_migrate.facts import axes, catalog, packed
-from accel_migrate.facts.values import UNKNOWN, Literal, Local, Spread, Values, locals_of, spread_of
+from accel_migrate.facts.values import UNKNOWN, Literal, Local, Spread, Values, altered, locals_of, spread_of
 
 S = Spread
 SEVERAL = ast.Constant(...)
@@ -132,7 +131,7 @@ def _quotient(first: Spread | None, second: Spread | None, left: Values, right: 
 def _same(kind: Spread, left: Values, right: Values) -> Values:
     ratio = next((v for v in (*locals_of(left), *locals_of(right)) if v.spread is kind is S.RATIO), None)
     if ratio is not None:
-        return frozenset({replace(ratio, grad=any(v.grad for v in (*locals_of(left), *locals_of(right))))})
+        return frozenset({altered(ratio, grad=any(v.grad for v in (*locals_of(left), *locals_of(right))))})
     return local(kind, left, right)
 
 
@@ -164,14 +163,14 @@ def curved(*inputs: Values) -> Values:
 def made_of(values: Values, inputs: list[Values], operand: ast.expr) -> Values:
     """What no formula makes global, computed from `operand` alone: from the global rows or figure it is the global figure."""
     alone = bool(locals_of(inputs[0])) and not any(map(locals_of, inputs[1:])) and spread_of(inputs[0]) is not S.MIXED
-    return frozenset(replace(v, reduced=operand) if isinstance(v, Local) and v.spread is S.MIXED and alone else v for v in values)
+    return frozenset(altered(v, reduced=operand) if isinstance(v, Local) and v.spread is S.MIXED and alone else v for v in values)
 
 
 def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: bool) -> Values:
     rows = rows_of(base)
     assert rows is not None
     if name in {"chunk", "split", "tensor_split"}:
-        base = frozenset(replace(v, blocks="") if v.blocks == "equal" else v for v in locals_of(base))
+        base = frozenset(altered(v, blocks="") if v.blocks == "equal" else v for v in locals_of(base))
     if name in catalog.ROW_REDUCTIONS and axes.covers(rows, dims):
         return local(Spread(catalog.ROW_REDUCTIONS[name]), base)
     if name in catalog.OTHER_REDUCTIONS and axes.covers(rows, dims) and (dims is not None or name not in {"argmax", "argmin"} or rows.rank == 1):
@@ -182,17 +181,17 @@ def _shard_method(name: str, base: Values, dims: list[object] | None, keeps: boo
         left = axes.without(rows, dims, keeps)
         return local(S.SHARD, base, axis=left.axis, rank=left.rank)
     if name in {"to", "cuda"}:
-        return frozenset(replace(v, host=False, output=False) for v in locals_of(base))
+        return frozenset(altered(v, host=False, output=False) for v in locals_of(base))
     if name in catalog.QUESTIONS:
         return frozenset({Local(S.SHARD, truth=True, axis=rows.axis, rank=rows.rank)})  # no gradient flows through a comparison
     if name in {"float", "long"}:
-        return frozenset(replace(v, truth=False) for v in locals_of(base))
+        return frozenset(altered(v, truth=False) for v in locals_of(base))
     if name in axes.SHAPING:
         return shaped(name, base, dims or [])
     if name in catalog.DETACHING:
         return without_grad(base)
     if name in {"cpu", "clone"}:
-        return frozenset(replace(v, batch=False, output=False) for v in locals_of(base))  # so it is a tensor
+        return frozenset(altered(v, batch=False, output=False) for v in locals_of(base))  # so it is a tensor
     if name in {"items", "values", "get", "pop"}:
         return frozenset(locals_of(base))
     return local(S.SHARD, base, host=all(v.host for v in locals_of(base)))
@@ -216,7 +215,7 @@ def sliced(values: Values, node: ast.Subscript, bounds: list[Values]) -> Values:
     if not isinstance(first, ast.Slice) or not fixed:
         return values
     return frozenset(
-        replace(v, sliced=v.sliced or node.value) if isinstance(v, Local) and v.spread is S.SHARD and v.axis == 0 and not v.batch and not v.output else v
+        altered(v, sliced=v.sliced or node.value) if isinstance(v, Local) and v.spread is S.SHARD and v.axis == 0 and not v.batch and not v.output else v
         for v in values
     )
 
@@ -258,12 +257,12 @@ def _product_of(found: Local | str | None, *inputs: Values) -> Values:
 
 def field(batch: Local, key: object) -> Local:
     """What `batch` (or a tensor) holds under `key`."""
-    return replace(batch, batch=False, fields="", joined=batch.joined or f"|{key}|" in batch.fields)
+    return altered(batch, batch=False, fields="", joined=batch.joined or f"|{key}|" in batch.fields)
 
 
 def pooled(rows: Values) -> Values:
     """`rows`, once those that belong to one sample are one row."""
-    return frozenset(replace(v, joined=False) if isinstance(v, Local) else v for v in rows)
+    return frozenset(altered(v, joined=False) if isinstance(v, Local) else v for v in rows)
 
 
 def over_joined(values: Values, inputs: list[Values], rows: ast.expr) -> Values:
@@ -271,13 +270,13 @@ def over_joined(values: Values, inputs: list[Values], rows: ast.expr) -> Values:
     if not any(v.joined for given in inputs for v in locals_of(given)):
         return values
     return frozenset(
-        replace(v, spread=S.RATIO, weight="len({rows})", parts=(("rows", rows),)) if isinstance(v, Local) and v.spread is S.MEAN else v for v in values
+        altered(v, spread=S.RATIO, weight="len({rows})", parts=(("rows", rows),)) if isinstance(v, Local) and v.spread is S.MEAN else v for v in values
     )
 
 
 def taken_at(node: ast.AST, batch: Values) -> Values:
     """`batch`, taken from its loader at `node`."""
-    return frozenset(replace(v, taken=v.taken or frozenset({node})) if isinstance(v, Local) else v for v in batch)
+    return frozenset(altered(v, taken=v.taken or frozenset({node})) if isinstance(v, Local) else v for v in batch)
 
 
 def are_true_or_false(values: Values) -> bool:
@@ -311,13 +310,13 @@ def chosen(rows: Values, index: Values, node: ast.expr) -> Values:
     if not are_true_or_false(index) and found is None:
         return rows
     node = node if are_true_or_false(index) else found
-    return frozenset(replace(v, mask=node, truth=False, host=False) if isinstance(v, Local) else v for v in rows)
+    return frozenset(altered(v, mask=node, truth=False, host=False) if isinstance(v, Local) else v for v in rows)
 
 
 def without_grad(values: Values) -> Values:
     if not any(isinstance(v, Local) and v.grad for v in values):
         return values
-    return frozenset(replace(v, grad=False) if isinstance(v, Local) and v.grad else v for v in values)
+    return frozenset(altered(v, grad=False) if isinstance(v, Local) and v.grad else v for v in values)
 
 
 def statistic(values: Values) -> bool:
@@ -328,7 +327,7 @@ def statistic(values: Values) -> bool:
 
 
 def without_host(values: Values) -> Values:
-    return frozenset(replace(v, host=False) if isinstance(v, Local) else v for v in values)
+    return frozenset(altered(v, host=False) if isinstance(v, Local) else v for v in values)
 
 
 def loss_spread(name: str, reduction: object, inputs: list[Values]) -> Values:

@@ -32,9 +32,12 @@ def in_order(values: Collection[Value]) -> Collection[Value]:
 
 
 def rank(value: Value) -> Key:
-    """Where `value` comes among others."""
-    kind = type(value)
-    return (kind.__name__, *_RANKS[kind](value))
+    """Where `value` comes among others; it keeps the answer, as it keeps its hash."""
+    found = value.__dict__.get("_rank")
+    if found is None:
+        kind = type(value)
+        found = value.__dict__["_rank"] = (kind.__name__, *_RANKS[kind](value))
+    return found
 
 
 def _of_literal(value: Literal) -> Key:

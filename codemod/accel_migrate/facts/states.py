@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.accumulators import indices
-from accel_migrate.facts.values import Local, Role, Spread, Values, locals_of
+from accel_migrate.facts.values import Local, Role, Spread, Values, altered, locals_of
 
 if TYPE_CHECKING:
     from accel_migrate.facts.calls import Arguments
@@ -63,7 +62,7 @@ class States:
         name, resized = _resized(func.value)
         if func.attr != "copy_" or not resized or name is None or not args.positional:
             return
-        rows = frozenset(replace(v, host=False, batch=False) for v in locals_of(args.positional[0]) if v.spread is Spread.SHARD)
+        rows = frozenset(altered(v, host=False, batch=False) for v in locals_of(args.positional[0]) if v.spread is Spread.SHARD)
         if rows:
             self.machine.write_name(name, rows, frame)
             self.machine.write_heap(frame.scope.node, f"refilled {name}", rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import axes, blocks, catalog, joined
@@ -17,6 +16,7 @@ from accel_migrate.facts.values import (
     Role,
     Spread,
     Values,
+    altered,
     locals_of,
     made,
 )
@@ -221,15 +221,15 @@ class Tensors:
     def _weighted(self, name: str, spread: Values, weight: ast.expr | None, ignored: ast.expr | None, target: ast.expr | None) -> Values:
         """A weighted mean has the sum of its weights as denominator, not the number of rows."""
         if ops.spreads(spread) == {Spread.RATIO} and (weight or ignored) is not None:  # of rows chosen by a mask, too
-            return frozenset(replace(v, weight="", parts=()) for v in locals_of(spread))
+            return frozenset(altered(v, weight="", parts=()) for v in locals_of(spread))
         if ops.spreads(spread) != {Spread.MEAN} or name not in catalog.CLASS_WEIGHTED_LOSSES or target is None:
             return spread
         if weight is None and ignored is None:
             if not self.marks_ignored():
                 return spread
-            return frozenset(replace(v, spread=Spread.RATIO, weight="({target} != -100).sum()", parts=(("target", target),)) for v in locals_of(spread))
+            return frozenset(altered(v, spread=Spread.RATIO, weight="({target} != -100).sum()", parts=(("target", target),)) for v in locals_of(spread))
         template, parts = _denominator(weight, ignored, target)
-        return frozenset(replace(v, spread=Spread.RATIO, weight=template, parts=parts) for v in locals_of(spread))
+        return frozenset(altered(v, spread=Spread.RATIO, weight=template, parts=parts) for v in locals_of(spread))
 
     def marks_ignored(self) -> bool:
         """Whether the program, or a collator of transformers, writes -100: the target that losses leave out unless told otherwise."""

@@ -6,13 +6,12 @@ What is computed from them and rows carries gradients, so that no figure of it m
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts.classes import role_of_class
 from accel_migrate.facts.lossflow import CUTS
-from accel_migrate.facts.values import TRAINABLE, Local, Role, Values
+from accel_migrate.facts.values import TRAINABLE, Local, Role, Values, altered
 
 if TYPE_CHECKING:
     from accel_migrate.facts.calls import Arguments
@@ -30,7 +29,7 @@ class Trainables:
             return values
         if not values:
             return frozenset({TRAINABLE})
-        return frozenset(replace(v, grad=True) if isinstance(v, Local) else v for v in values)
+        return frozenset(altered(v, grad=True) if isinstance(v, Local) else v for v in values)
 
     def _operands(self, node: ast.expr) -> list[ast.expr]:
         if isinstance(node, ast.BinOp):

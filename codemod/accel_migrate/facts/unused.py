@@ -17,7 +17,7 @@ _HARMLESS_DECORATORS = {"no_grad", "inference_mode", "enable_grad"}
 def unused_functions(facts: Facts, home: Scope) -> set[ast.AST]:
     """Top-level functions which are neither called, from the home of the accelerator either, nor mentioned anywhere."""
     alive = facts.visited | facts.called_back | _called_from(facts, home)
-    mentioned = _mentions(facts)
+    mentioned = facts.once(_mentions)
     candidates = [s.node for s in facts.scopes.values() if s.parent is not None and s.parent.parent is None and isinstance(s.node, ast.FunctionDef)]
     found: set[ast.AST] = {f for f in candidates if f not in alive and _is_plain(f) and not mentioned & {(f.name, None), (f.name, facts.source(f).path)}}
     while more := {f for f in candidates if f not in found | alive and _only_called_by(facts, f, found)}:
@@ -40,7 +40,7 @@ def _mentions(facts: Facts) -> set[tuple[str, Path | None]]:
 
 
 def _is_in_guard(facts: Facts, node: ast.AST) -> bool:
-    return any(isinstance(a, ast.If) and "__name__" in ast.unparse(a.test) for a in facts.ancestors(node))
+    return any(isinstance(a, ast.If) and "__name__" in facts.text(a.test) for a in facts.ancestors(node))
 
 
 def _called_from(facts: Facts, home: Scope) -> set[ast.AST]:

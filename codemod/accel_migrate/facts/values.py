@@ -5,15 +5,44 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from accel_migrate.facts.scopes import Scope
     from accel_migrate.source import Source
 
 
+_Kind = TypeVar("_Kind")
+
+
+def _hashed_once(kind: type[_Kind]) -> type[_Kind]:
+    """`kind`, whose instances keep their hash: they are looked up far more often than they are made."""
+    compute = kind.__hash__
+
+    def known(value: _Kind) -> int:
+        found = value.__dict__.get("_hash")
+        if found is None:
+            found = value.__dict__["_hash"] = compute(value)
+        return found
+
+    kind.__hash__ = known  # type: ignore[method-assign, assignment]
+    return kind
+
+
+def altered(value: _Kind, **changes: object) -> _Kind:
+    """What `dataclasses.replace` gives for one of the values below, sooner."""
+    copy = object.__new__(type(value))
+    copy.__dict__.update(value.__dict__, **changes)
+    for answer in ("_hash", "_rank"):
+        copy.__dict__.pop(answer, None)
+    return copy
+
+
 class Role(str, Enum):
     """What an object is in a training program."""
+
+    __hash__ = str.__hash__
+
 
     MODEL = "model"
     OPTIMIZER = "optimizer"
@@ -41,6 +70,8 @@ class Spread(str, Enum):
 
     A value without a spread is the same on every process, or unknown.
     """
+
+    __hash__ = str.__hash__
 
     SHARD = "shard"
     """Rows (dimension 0) of this process's slice of the global batch, or a container of such tensors."""
@@ -81,6 +112,7 @@ class ModuleValue:
     source: Source
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Function:
     """A function, lambda or (with `receiver`) a bound method of the project."""
@@ -92,6 +124,7 @@ class Function:
     """For a class method: the class that it is given."""
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class ClassValue:
     """A class of the project."""
@@ -100,6 +133,7 @@ class ClassValue:
     scope: Scope
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Instance:
     """Instances of a project class, all of them as one, except models and loaders, kept apart by where they are made."""
@@ -115,6 +149,7 @@ class Instance:
         return (self.cls, "rows") if self.rows else self.cls
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Made:
     """An object which a library made at `site`."""
@@ -134,6 +169,7 @@ class Prepared:
     """Its place among the arguments of `call`."""
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Box:
     """A tuple, list or dict written at `site`; its elements stand in the heap."""
@@ -145,6 +181,7 @@ class Box:
     """Whether the function that makes it was given rows of a batch: what a model returns for other tensors is apart."""
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Local:
     """A tensor or number that differs between processes."""
