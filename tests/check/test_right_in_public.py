@@ -31,8 +31,17 @@ def test_a_frozen_model_gets_no_wrapper() -> None:
     assert not rules(text.replace("FREEZE", "judge.requires_grad_(False)"))
     assert rules(text.replace("FREEZE", "")) == ["non-forward-call-on-prepared-model"]
     assert not rules("from judges import load\n" + text.replace("nn.Linear(8, 2)", "load()").replace("FREEZE", "judge.requires_grad_(False)"))
+    part = "from judges import load\n" + text.replace("nn.Linear(8, 2)", "load()").replace("FREEZE", "judge.encoder.requires_grad_(False)")
+    assert rules(part) == ["non-forward-call-on-prepared-model"]
     more = "judge.requires_grad_(False)\njudge.bias.requires_grad_(True)"
     assert rules(text.replace("FREEZE", more)) == ["non-forward-call-on-prepared-model"]
+
+
+def test_an_average_in_a_trainer_is_not_wrapped() -> None:
+    text = TRAINER.replace("self.model = model", "self.model = EMA(model, include_online_model=ONLINE)").replace("BEFORE", "pass").replace("AFTER", "pass")
+    text = "from ema_pytorch import EMA\n" + text.replace("WIDTH", "self.model.initted")
+    assert not rules(text.replace("ONLINE", "False"))
+    assert rules(text.replace("ONLINE", "True")) == ["non-forward-call-on-prepared-model"]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +98,7 @@ print(Trainer(nn.Linear(8, 2)).width())
         pytest.param("pass", "self.n = self.model.in_features", "self.n", 1, id="read below it"),
         pytest.param("pass", "self.many = True", "self.model.module.in_features if self.many else self.model.in_features", 0, id="the wrapper in the other branch"),
         pytest.param("pass", "self.many = True", "self.accelerator.unwrap_model(self.model).in_features if self.many else self.model.in_features", 0, id="unwrapped in the other branch"),
+        pytest.param("pass", "if self.accelerator.sync_gradients:\n            print(self.model.in_features)\n            print(self.model.module)", "8", 1, id="unwrapped beside it"),
         pytest.param("pass", "self.many = True", "8 if self.many else self.model.in_features", 1, id="no wrapper in it"),
     ],
 )
@@ -326,3 +336,31 @@ def test_a_function_that_gathers(made: str, reported: int) -> None:
 def test_an_argument_without_effect_is_no_setting(setting: str, reported: list[str]) -> None:
     text = f"accelerator = Accelerator({setting})\noptimizer = torch.optim.SGD([torch.ones(1)], lr=0.1)\nplateau = accelerator.prepare(torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer))\n"
     assert rules(text) == reported
+
+
+UNSEEN = """
+from utilities import everything
+
+model, optimizer, loader = everything()
+model, optimizer = accelerator.prepare(model, optimizer)
+for batch in loader:
+    loss = model(**batch).loss
+    BODY
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reported"),
+    [
+        ("accelerator.backward(loss)", []),
+        ("loss.backward()", ["raw-backward"]),
+        ("if torch.isnan(loss):\n        continue\n    accelerator.backward(loss)", ["data-dependent-skip"]),
+        ("accelerator.backward(loss)\n    if loss.item() < 0.1:\n        break", ["rank-dependent-loop-exit"]),
+        ("accelerator.backward(loss)\n    total = accelerator.reduce(loss)\n    if total < 0.1:\n        break", []),
+        ("accelerator.backward(loss)\n    if loss is None:\n        break", []),
+    ],
+)
+def test_the_loss_is_the_processes_own_wherever_the_data_come_from(body: str, reported: list[str]) -> None:
+    assert rules(UNSEEN.replace("BODY", body)) == reported

@@ -23,7 +23,7 @@ def frozen_models(program: Program) -> set[ast.AST]:
             continue
         off = call.func.attr == "requires_grad_" and _is_off(call)
         if off:
-            frozen |= program.sites(call.func.value)
+            frozen |= set() if _is_part(program, call.func.value) else program.sites(call.func.value)
         elif call.func.attr in _TRAINING or (call.func.attr == "requires_grad_" and not off):
             trained |= _sites_below(program, call.func.value)
     for _, call in program.facts.nodes(ast.Call):
@@ -55,6 +55,11 @@ def tables_of_models(program: Program) -> set[ast.AST]:
             looped |= {s for s in program.sites(read) if not program.facts.external.get(s, "").startswith("torch.nn.")}  # type: ignore[call-overload]
     asked = {s for _, node in program.facts.nodes(ast.Subscript) for s in program.sites(node.value)} if looped else set()  # type: ignore[attr-defined]
     return looped & asked
+
+
+def _is_part(program: Program, node: ast.expr) -> bool:
+    """Whether `node` is a part of an object that is not looked into: `model.encoder` is then known as `model`."""
+    return isinstance(node, ast.Attribute) and bool(program.sites(node) & program.sites(node.value))
 
 
 def _is_off(call: ast.Call) -> bool:

@@ -159,7 +159,8 @@ class Program(Around):
         """Where `value` was made; of an object that `prepare` shows to be a model: where what it was given was made."""
         site = getattr(value, "site", None)
         if isinstance(value, Made) and value.detail == "prepared" and site is not None:
-            return self.sites(site) or {site}
+            others = (v for v in self.facts.of(site) if getattr(v, "detail", "") != "prepared")
+            return {s for v in others if (s := getattr(v, "site", None)) is not None} or {site}
         return {site} if site is not None else set()
 
     @cached_property
@@ -196,6 +197,14 @@ class Program(Around):
     def is_gathered(self, node: ast.AST) -> bool:
         """Whether `node` is a call whose result is the same on all processes."""
         return isinstance(node, ast.Call) and (node in self.reach.collectives or self.method(node) in GATHERING or self.reach.gathers(node))
+
+    def is_own_loss(self, node: ast.AST) -> bool:
+        """Whether `node` is the variable of which `backward` is called in its function: the loss of this process's samples."""
+        key = self.flow.key(node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
+        if key is None or any(self.is_gathered(v) for v in self.flow.assigned.get(key, ())):
+            return False
+        passes = (c for c in self.calls_of("backward") if c.args and self.facts.function(c) is self.facts.function(node))
+        return any(isinstance(c.args[0], ast.Name) and self.flow.key(c.args[0]) == key for c in passes)
 
     def calls_in(self, node: ast.AST, *methods: str) -> list[ast.Call]:
         """Calls of these methods of accelerators that running `node` comes to."""

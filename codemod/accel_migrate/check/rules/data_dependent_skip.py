@@ -89,4 +89,4 @@ def _is_local(program: Program, node: ast.expr) -> bool:
     ):
         below = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return any(_is_local(program, n) for n in (*below, *node.args))
-    return bool(spreads(program.facts.of(node)) & local)
+    return bool(spreads(program.facts.of(node)) & local) or program.is_own_loss(node)

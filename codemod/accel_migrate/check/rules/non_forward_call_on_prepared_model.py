@@ -99,8 +99,8 @@ def _asks_first(program: Program, node: ast.Attribute) -> bool:
 def _has_wrapped_branch(program: Program, choice: ast.AST, node: ast.Attribute) -> bool:
     """`model.module.encoder if is_distributed else model.encoder`, whatever the test is."""
     model = ast.unparse(node.value)
-    parts = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [*choice.body, *choice.orelse]  # type: ignore[attr-defined]
-    others = [n for part in parts if not program.facts.inside(node, part) for n in ast.walk(part)]
+    branches = [part if isinstance(part, list) else [part] for part in (choice.body, choice.orelse)]  # type: ignore[attr-defined]
+    others = [n for branch in branches if not any(program.facts.inside(node, part) for part in branch) for part in branch for n in ast.walk(part)]
     return any(_bares(program, n) == model for n in others)
 
 

@@ -69,11 +69,18 @@ def _differs(program: Program, node: ast.If | ast.While) -> str:
         return ""
     if any(n in program.facts.conversions and not _is_whole(program, n) for n in origins):
         return "is computed from this process's share of the samples"
+    if any(program.is_own_loss(n) and not _is_about_none(program, n) for n in ast.walk(node.test)):
+        return "is asked of this process's loss"
     if _diverging(program.facts).differs(node.test) and not any(
         program.is_gathered(n) for n in program.flow.origins(node.test)
     ):
         return "depends on the clock or the state of this process"
     return ""
+
+
+def _is_about_none(program: Program, node: ast.AST) -> bool:
+    parent = program.facts.parents.get(node)
+    return isinstance(parent, ast.Compare) and isinstance(parent.ops[0], ast.Is | ast.IsNot)
 
 
 def _is_decided_together(program: Program, node: ast.AST) -> bool:

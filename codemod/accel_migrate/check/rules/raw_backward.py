@@ -27,7 +27,7 @@ def check(program: Program) -> Iterator[Alarm]:
             or _is_private(program, call)
         ):
             continue
-        if backward.scaled or not backward.with_loader:
+        if backward.scaled or not (backward.with_loader or _is_of_prepared(program, backward.loss)):
             continue  # a scaler is another rule's; a pass without data is no training step
         yield Alarm(
             call,
@@ -35,6 +35,11 @@ def check(program: Program) -> Iterator[Alarm]:
             f"accelerator.backward({quote(backward.loss)})",
             _fix(program, call, backward.loss),
         )
+
+
+def _is_of_prepared(program: Program, loss: ast.expr) -> bool:
+    """Whether `loss` is made of what a prepared model returned; the loader may come from code that is not seen."""
+    return any(isinstance(n, ast.Call) and program.is_prepared_model(n.func) for n in program.flow.origins(loss))
 
 
 def _is_private(program: Program, call: ast.Call) -> bool:

@@ -16,6 +16,7 @@ ID = "use-gather-for-metrics"
 TITLE = "gather() counts repeated samples; gather_for_metrics() drops them"
 SEVERITY = Severity.WARNING
 
+_FIGURES = {Spread.MEAN, Spread.SUM, Spread.COUNT, Spread.RATE, Spread.RATIO}
 _REPEATING = {"repeat", "expand", "repeat_interleave"}
 """Methods that make a row for each sample of one figure."""
 
@@ -59,7 +60,8 @@ def _has_rows(program: Program, value: ast.expr) -> bool:
         return any(_has_rows(program, element) for element in value.elts)
     if isinstance(value, ast.Call) and program.method(value) in _REPEATING:
         return True
-    return bool(spreads(program.facts.of(value)) & {Spread.SHARD, Spread.ROW})
+    found = spreads(program.facts.of(value))
+    return bool(found & {Spread.SHARD, Spread.ROW}) if found & _FIGURES or "loss" in ast.unparse(value).lower() else True
 
 
 def _is_unused(program: Program, call: ast.Call, loop: ast.AST) -> bool:
