@@ -6,6 +6,7 @@ Each cell is a process of its own (forked, everything imported), which loads the
 take turns; ratios are taken within a round. The model is in float32 with plain SGD, so that its weights are all there is to save.
 "save" is how long the call holds up the training, "on disk" how long it is until all is on the disk: for accel_runtime what
 `wait_for_checkpoint` waits for; the files of the others, which leave that to the system, are synced by the benchmark.
+"CPU s" is what the call computes, which a busy machine changes less than its seconds.
 "async" is `save_state(async_save=True)`: the first time, the first time after `ProjectConfiguration(async_save=True)` and a step, and
 the second time. The last column is what the call takes of accel_runtime's blocking save, until that is on the disk.
 """
@@ -45,7 +46,7 @@ CONTESTANTS = [
     "async, announced",
     "async again",
 ]
-Measured = tuple[float, float, float]
+Measured = tuple[float, float, float, float]
 IMPORTED = ("save", "load", "background", "foreign")
 
 
@@ -123,16 +124,16 @@ def child(answer: Connection, contestant: str, work: str, folder: str, layers: i
     save, load, wait = calls(contestant, folder, model, torch.optim.SGD(model.parameters(), lr=0.1))
     before = megabytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
-    began = time.perf_counter()
+    began, computed = time.perf_counter(), time.process_time()
     (save if work == "save" else load)()
-    seconds = time.perf_counter() - began
+    seconds, computed = time.perf_counter() - began, time.process_time() - computed
     wait()
     waited = time.perf_counter() - began
-    answer.send((seconds, waited, max(megabytes("VmHWM") - before, 0)))
+    answer.send((seconds, waited, max(megabytes("VmHWM") - before, 0), computed))
 
 
 def measure(contestant: str, work: str, folder: str, layers: int) -> Measured:
-    """Seconds of the call, seconds until all is on the disk, peak megabytes."""
+    """Seconds of the call, seconds until all is on the disk, peak megabytes, seconds of the processor for the call."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=child, args=(sender, contestant, work, folder, layers))
     process.start()
@@ -170,11 +171,13 @@ def main() -> None:
         [
             "",
             "save s",
+            "CPU s",
             "of torch.save",
             "on disk s",
             "of that",
             "peak MB",
             "load s",
+            "CPU s",
             "of torch.load",
             "peak MB",
             "stall",
@@ -189,11 +192,13 @@ def _row(contestant: str, found: dict[tuple[str, str], list[Measured]]) -> list[
     for work in ("save", "load"):
         times = found.get((contestant, work))
         if times is None:
-            row += [""] * 3
+            row += [""] * 4
             continue
+        cpu = [f"{statistics.median(mine[3] for mine in times):.3f}"]
         base = found["torch.save", work]
         for at in (0, 1) if work == "save" else (0,):
-            row += [f"{statistics.median(mine[at] for mine in times):.3f}", _ratio(times, base, at, at)]
+            row += [f"{statistics.median(mine[at] for mine in times):.3f}", *cpu, _ratio(times, base, at, at)]
+            cpu = []
         row.append(f"{statistics.median(mine[2] for mine in times):.0f}")
     row.append(_ratio(found[contestant, "save"], found["accel_runtime", "save"], 0, 1))
     return row
