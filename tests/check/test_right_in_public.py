@@ -186,6 +186,12 @@ def test_an_imported_function_whose_callers_are_not_seen() -> None:
     assert [f.rule for f in check(called, Wanted()).faults] == ["unguarded-save"]
 
 
+@pytest.mark.parametrize(("first", "reported"), [("resume(steps)", 0), ("max(0, steps - 2)", 1)])
+def test_a_bound_is_counted_by_arithmetic(first: str, reported: int) -> None:
+    text = f"from saving import resume\n\nmodel, loader = nn.Linear(8, 2), DataLoader(data, batch_size=8)\nsteps = len(loader)\nfirst = {first}\nmodel, loader = accelerator.prepare(model, loader)\nfor _ in range(first):\n    accelerator.backward(model(next(iter(loader))[0]).sum())\n"
+    assert rules(text).count("length-before-prepare") == reported
+
+
 GATHER = """
 model, loader = accelerator.prepare(nn.Linear(8, 2), DataLoader(data, batch_size=8))
 kept = []
@@ -231,6 +237,7 @@ class Net(nn.Module):
             noise = torch.randn(8)
         if TEST:
             x = self.style(x)
+        y = self.body(x).abs() if noise[0] > 1 else self.body(x).tanh()
         return self.body(x) + noise.sum()
 
 

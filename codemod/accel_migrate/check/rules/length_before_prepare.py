@@ -16,6 +16,10 @@ TITLE = "A number of steps is counted on the loader before prepare"
 SEVERITY = Severity.WARNING
 
 
+_ARITHMETIC = {"range", "len", "int", "float", "abs", "ceil", "floor", "min", "max", "round", "trunc"}
+"""Functions whose result is counted from what they are given; what others make of it is not known."""
+
+
 def check(program: Program) -> Iterator[Alarm]:
     if program.is_on("split_batches"):
         return  # the prepared loader has as many batches
@@ -69,7 +73,11 @@ def _bounds(program: Program, preparation: Preparation) -> Iterator[ast.expr]:
 
 def _counted(program: Program, bound: ast.expr) -> Iterator[ast.AST]:
     """What `bound` is made of; nothing where the number of processes is taken into account, or where it is counted again below."""
-    nodes = list(program.flow.origins(bound, stop=lambda n: isinstance(n, ast.Attribute) and n.attr == "num_processes"))
+
+    def stop(node: ast.AST) -> bool:
+        return (isinstance(node, ast.Attribute) and node.attr == "num_processes") or (isinstance(node, ast.Call) and program.method(node) not in _ARITHMETIC)
+
+    nodes = list(program.flow.origins(bound, stop=stop))
     again = [
         n
         for n in nodes

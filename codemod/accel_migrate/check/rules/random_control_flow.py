@@ -63,7 +63,8 @@ def _modules(node: ast.If | ast.IfExp, branch: str) -> set[str]:
     """The submodules that a branch calls."""
     part = getattr(node, branch)
     nodes = [n for s in (part if isinstance(part, list) else [part]) for n in ast.walk(s)]
-    return {ast.unparse(n.func) for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func).startswith("self.")}
+    calls = (n.func for n in nodes if isinstance(n, ast.Call) and not any(isinstance(m, ast.Call) for m in ast.walk(n.func)))
+    return {text for func in calls if (text := ast.unparse(func)).startswith("self.")}
 
 
 def _asks_for_none(program: Program, call: ast.Call) -> bool:
