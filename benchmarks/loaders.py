@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import random
 import resource
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -34,8 +35,7 @@ def taking_turns(passes: dict[str, Callable[[], None]], rounds: int) -> dict[str
     figures: dict[str, list[float]] = {name: [] for name in passes}
     names = list(passes)
     for turn in range(-1, rounds):
-        shift = turn % len(names)
-        for name in names[shift:] + names[:shift]:
+        for name in random.Random(turn).sample(names, len(names)):
             began = _seconds()
             passes[name]()
             if turn >= 0:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def measured(passes: dict[str, Callable[[], None]], rounds: int, steps: int) -> 
         run()
     names = list(passes)
     for turn in range(rounds):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        for name in random.Random(turn).sample(names, len(names)):  # a block may suffer from the one before it
             run = passes[name]
             cpu, wall = time.process_time(), time.perf_counter()
             run()
