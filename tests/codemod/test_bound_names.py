@@ -7,7 +7,8 @@ import pytest
 from accel_migrate.gate import unbound
 from accel_migrate.migrate import migrate
 from accel_migrate.result import Options
-from codemod.memory import program
+from codemod.marked import STEP, script
+from codemod.memory import after, migrated, program
 
 DEVICE = "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
 LAYERS = f"""\
@@ -59,3 +60,18 @@ def test_each_module_that_chose_a_device_imports_the_accelerator() -> None:
 )
 def test_names_that_nothing_binds(text: str, names: set[str]) -> None:
     assert unbound(text) == names
+
+
+SKIPPED = """\
+path = ""
+device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+if path != "":
+    model.load_state_dict(torch.load(path, map_location=device))
+model = model.to(device)
+"""
+
+
+def test_a_device_that_only_a_skipped_branch_reads_is_kept() -> None:
+    text = after(migrated(script(SKIPPED + STEP)))
+    assert "map_location=accelerator.device" in text
+    assert not unbound(text)

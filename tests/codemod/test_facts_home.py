@@ -152,3 +152,21 @@ def test_a_loader_above_the_guard_is_prepared_in_it() -> None:
 def test_models_in_lists_above_the_guard_are_made_behind_the_accelerator() -> None:
     text = after(migrated(GUARD.format(above=f"{NETS}\n{STEPPERS}", made="pass")))
     assert text.index("\naccelerator = Accelerator(") < text.index("models = [accelerator.prepare(")
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ('device = torch.device("cpu" if args.cpu else "cuda")', "Accelerator(cpu=args.cpu, "),
+        ('device = torch.device("cpu" if args.cpu or not torch.cuda.is_available() else "cuda")', "Accelerator(cpu=args.cpu, "),
+        ('device = torch.device("cpu" if not args.cuda else "cuda:0")', "Accelerator(cpu=not args.cuda, "),
+        ('device = "cpu" if not torch.cuda.is_available() else "cuda"', "Accelerator(split_batches=True)"),
+        ('device = torch.device("cuda" if not args.cpu else "cpu")', "Accelerator(cpu=args.cpu, "),
+        ('if args.cpu:\n    device = torch.device("cpu")\nelse:\n    device = torch.device("cuda")', "Accelerator(cpu=args.cpu, "),
+    ],
+)
+def test_a_choice_that_names_the_cpu_first_is_not_turned_around(choice: str, expected: str) -> None:
+    start = GUARDED.partition("use_cuda")[0]
+    made = "loader = DataLoader(TensorDataset(torch.randn(96, 8), torch.randint(2, (96,))), batch_size=32)\nmodel = nn.Linear(8, 2).to(device)\n"
+    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    assert expected in after(migrated(f"{start}{choice}\n{made}{optimizer}{STEP}"))

@@ -77,6 +77,8 @@ class Accumulators:
             return values
         if isinstance(target.value, ast.Name) and self._is_per_batch(target.value.id, frame):
             return values
+        if kept and all(isinstance(box, Box) and self.made_per_batch(box.site) for box in kept):
+            return values  # `self.outputs = {}` at the head of a forward pass
         places = {node: self.eval(node, frame) for node in indices(target.slice)}
         if holds_places(self.facts, target):
             return values

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts import packed
 from accel_migrate.facts.classes import find_method, is_record, record_fields
+from accel_migrate.facts.counters import is_counter
 from accel_migrate.facts.graphs import joined_by
 from accel_migrate.facts.joined import joined_fields
 from accel_migrate.facts.prepared import is_sharded
@@ -97,10 +98,12 @@ class Containers:
             return picked
         keys = self._names_kept(node.slice, frame) if key == ANY else [key]
         found = ops.picked(frozenset().union(*(self.element(base, k, frame) for k in keys)), base, node.slice)
-        if isinstance(node.slice, ast.Tuple) or (isinstance(node.slice, ast.Constant) and node.slice.value is None):
+        if (isinstance(node.slice, ast.Tuple) and not _is_key(node.slice)) or (isinstance(node.slice, ast.Constant) and node.slice.value is None):
             found = ops.indexed(found, node.slice)
         if isinstance(node.slice, ast.Tuple) and node.slice.elts and isinstance(node.slice.elts[0], ast.Slice):
             found = ops.sliced(found, node, self._bounds(node.slice.elts[0]))
+        if ops.spreads(base) == {Spread.SHARD} and not any(v.batch or v.output for v in locals_of(base)) and is_counter(self.facts, node.slice):
+            found = ops.counted(found, node)
         return ops.chosen(found, self.facts.of(node.slice), node.slice)
 
     def _bounds(self, cut: ast.Slice) -> list[Values]:
@@ -254,3 +257,8 @@ def _from_end(node: ast.expr) -> int | None:
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
     value = node.operand.value if negative else None  # type: ignore[attr-defined]
     return -value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _is_key(index: ast.Tuple) -> bool:
+    """Whether `index` is a key of a dict, `("color", 0)`, and no index of a tensor."""
+    return any(isinstance(entry, ast.Constant) and isinstance(entry.value, str) for entry in index.elts)

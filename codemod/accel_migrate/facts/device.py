@@ -89,7 +89,7 @@ def wants_cpu(facts: Facts, choice: DeviceChoice) -> str:
         return f'{ast.unparse(setting)} == "cpu"'
     test = _test_of(choice)
     if test is not None:
-        terms = _terms(facts, test, choice.scope, set())
+        terms = _terms_for_cpu(facts, test, choice.scope) if _takes_cpu_first(choice) else _terms(facts, test, choice.scope, set())
         return " or ".join(dict.fromkeys(terms))
     value = choice.value
     argument = value.args[0] if isinstance(value, ast.Call) and value.args else None
@@ -160,6 +160,29 @@ def _test_of(choice: DeviceChoice) -> ast.expr | None:
         if isinstance(node, ast.IfExp):
             return node.test
     return None
+
+
+def _takes_cpu_first(choice: DeviceChoice) -> bool:
+    """Whether the CPU is what is taken where the test of `choice` holds: `"cpu" if args.no_cuda else "cuda"`."""
+    if isinstance(choice.statement, ast.If):
+        target = ast.unparse(choice.target)
+        assigns = (n for s in choice.statement.body for n in ast.walk(s) if isinstance(n, ast.Assign))
+        taken: list[ast.AST] = [n.value for n in assigns if ast.unparse(n.targets[0]) == target]
+    else:
+        taken = [n.body for n in ast.walk(choice.value) if isinstance(n, ast.IfExp)][:1]
+    names = {n.value for value in taken for n in ast.walk(value) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return names == {"cpu"}
+
+
+def _terms_for_cpu(facts: Facts, test: ast.expr, scope: Scope) -> list[str]:
+    """The user's own conditions in `test`, which takes the CPU where one of them holds."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return [term for value in test.values for term in _terms_for_cpu(facts, value, scope)]
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _terms(facts, test.operand, scope, set())
+    if asks_for_devices(facts, test) or _asks_a_device(facts, test):
+        return []
+    return [ast.unparse(test)]
 
 
 def _terms(facts: Facts, test: ast.expr, scope: Scope, seen: set[str]) -> list[str]:

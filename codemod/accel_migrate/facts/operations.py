@@ -212,8 +212,11 @@ def sliced(values: Values, node: ast.Subscript, bounds: list[Values]) -> Values:
     """Rows between fixed `bounds`, where the slice or index `node` cuts their first dimension."""
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
     fixed = bool(bounds) and all(len(b) == 1 and isinstance(v, Literal) and isinstance(v.value, int) for b in bounds for v in b or [None])
-    if not isinstance(first, ast.Slice) or not fixed:
-        return values
+    return counted(values, node) if isinstance(first, ast.Slice) and fixed else values
+
+
+def counted(values: Values, node: ast.Subscript) -> Values:
+    """The row `node` of rows that a counter picks: as little that of the batch as the rows between fixed bounds are."""
     return frozenset(
         altered(v, sliced=v.sliced or node.value) if isinstance(v, Local) and v.spread is S.SHARD and v.axis == 0 and not v.batch and not v.output else v
         for v in values

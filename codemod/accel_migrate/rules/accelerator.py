@@ -195,7 +195,8 @@ def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
         else:
             same = isinstance(node, ast.Name) and node.id == text and context.facts.scope(node).owner(text) is choice.scope
         replaced = any(context.facts.inside(node, other.statement) for other in context.home.choices)
-        if same and context.facts.has_role(node, Role.DEVICE) and not replaced:
+        unseen = isinstance(node, ast.Name) and not context.facts.of(node)  # in a branch that the settings at hand skip
+        if same and (unseen or context.facts.has_role(node, Role.DEVICE)) and not replaced:
             found.append(node)
     return found
 

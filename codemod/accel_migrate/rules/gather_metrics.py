@@ -110,6 +110,9 @@ def _convert(
         if stays:
             return
         conversion = replace(conversion, value=whole)
+    if spread in {Spread.MEAN, Spread.SUM} and any(v.sliced is not None for n in ast.walk(conversion.value) if isinstance(n, ast.Subscript) for v in context.locals(n)):
+        yield _no_formula(context, conversion)  # of some rows of each process, which are not those of the batch
+        return
     if spread in {Spread.COUNT, Spread.RATE}:
         yield from _counts(context, conversion, guarded, figures)
         return
