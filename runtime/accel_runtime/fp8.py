@@ -45,7 +45,7 @@ class Float8:
         session: tuple[World, Tracker] | None = None,
         announce: bool = True,
     ) -> None:
-        _import_torchao()
+        import_torchao()
         self.announce = announce
         self.filter = recipe.module_filter_func
         self.config = _config(recipe, emulate=not multiplies_in_float8(device))
@@ -195,7 +195,7 @@ def _default_filter(model: nn.Module) -> Callable[[nn.Linear, str], bool]:
     return lambda layer, name: name not in kept and layer.in_features % _SIDES == 0 and layer.out_features % _SIDES == 0
 
 
-def _import_torchao() -> None:
+def import_torchao() -> None:
     """Import it without its remarks on libraries of devices that are not there.
 
     Raises:

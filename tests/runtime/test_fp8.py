@@ -147,7 +147,7 @@ def test_losses_are_near_full_precision_and_one_process(recipe):
     assert_close(one["losses"], full["losses"], 2e-2)
     assert any(a != b for a, b in zip(one["losses"], full["losses"], strict=True))
     for got in accelerated(transformer, 2, mixed_precision="fp8", kwargs_handlers=handlers):
-        assert_close(got["losses"], one["losses"], 1e-2)
+        assert_close(got["losses"], one["losses"], 2e-2)
         assert_close(got["norms"], one["norms"], 0.1)
 
 
@@ -160,7 +160,7 @@ def test_losses_are_near_full_precision_and_one_process(recipe):
 def test_models_spread_over_processes(settings):
     (one,) = accelerated(transformer, 1, mixed_precision="fp8")
     for got in accelerated(transformer, 2, mixed_precision="fp8", **settings):
-        assert_close(got["losses"], one["losses"], 1e-2)
+        assert_close(got["losses"], one["losses"], 2e-2)
         assert list(got["weights"]) == list(one["weights"])
         assert all(type(value) is torch.Tensor for value in got["weights"].values())
 
