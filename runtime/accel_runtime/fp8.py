@@ -74,7 +74,8 @@ class Float8:
     def _multiply(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         from torchao.float8.float8_linear import matmul_with_hp_or_float8_args as product
 
-        if self.session is None or not torch.is_grad_enabled():
+        in_parts = hasattr(weight, "placements")  # split by tensor parallelism
+        if self.session is None or in_parts or not torch.is_grad_enabled():
             return product.apply(x, weight, self.multiplication, self.config)
         config = self.config
         if _per_tensor(config.cast_config_input, config.cast_config_input_for_grad_weight):
