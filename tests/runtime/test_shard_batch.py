@@ -115,3 +115,22 @@ def test_a_state_is_cut_along_its_own_dimension() -> None:
         return hidden[:, :, 0].tolist(), tuple(cell.shape)
 
     assert run_ranks(parts, 2) == [([[0, 1, 2], [5, 6, 7]], (2, 3, 1)), ([[3, 4], [8, 9]], (2, 2, 1))]
+
+
+def test_batches_cut_of_one_tensor_are_told_apart() -> None:
+    def program(trainer: Any) -> dict[str, Any]:
+        x, y = data(20)[:]
+        model = mlp()
+        model = trainer.prepare(model)
+        kept, losses = [], []
+        for start, stop in ((0, 13), (13, 20)):
+            part, target = trainer.shard_batch((x[start:stop], y[start:stop]))
+            kept.append(part)
+            loss = F.mse_loss(model(part), target)
+            trainer.backward(loss)
+            losses.append(trainer.global_mean(loss).item())
+        shared = x.untyped_storage().data_ptr() in {part.untyped_storage().data_ptr() for part in kept}
+        return {"losses": losses, "shared": shared and trainer.num_processes > 1}
+
+    for n in (1, 2, 3):
+        assert_same_training(program, n)

@@ -6,7 +6,6 @@ import ast
 
 from accel_migrate.facts.facts import Facts
 from accel_migrate.facts.operations import spreads
-from accel_migrate.facts.values import Spread
 
 
 def is_counter(facts: Facts, index: ast.expr) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import collectives
+import torch
+
+from .. import collectives, fast_pickle
 from ..batches import Share, Tracker
 from ..nested import children, leaves, map_tensors, rebuild
 from ..world import World
@@ -48,7 +50,10 @@ def _on_the_host(world: World, batch: Any) -> tuple[int, Any]:
         return collectives.scatter_object(world, None)
     total = count_rows(batch) or 0
     shares = [Share.of(total, world.size, rank) for rank in range(world.size)]
-    return collectives.scatter_object(world, [(total, cut_rows(batch, s.start, s.stop, total) if total else None) for s in shares])
+    parts = [cut_rows(batch, s.start, s.stop, total) if total else None for s in shares]
+    # a copy for this process too: rows of what the program keeps and cuts again would pass for the other batches cut of it
+    parts[0] = fast_pickle.loads(torch.frombuffer(fast_pickle.dumps(parts[0]), dtype=torch.uint8))
+    return collectives.scatter_object(world, [(total, part) for part in parts])
 
 
 def _on_the_device(world: World, batch: Any) -> tuple[int, Any]:
