@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from accel_migrate.migrate import migrate
 from accel_migrate.project import load_project
 from accel_migrate.result import Options
@@ -87,3 +89,24 @@ def test_a_file_that_stays_open_brings_the_import_of_where_the_others_write(file
     changes = migrate(load_project(folder / "train.py"), Options()).changes
     text = next(c.after for c in changes if c.source.path.name == "log.py")
     assert "else os.devnull" in text and text.startswith(("import os\n", "from accel_runtime import PartialState\nimport os\n"))
+
+
+FILLED = """\
+import sys
+import torch.distributed as dist
+from yacs.config import CfgNode
+cfg = CfgNode()
+cfg.distributed = False
+cfg.merge_from_file(sys.argv[1])
+if cfg.distributed:
+    dist.init_process_group(backend="nccl")
+    torch.cuda.set_device(dist.get_rank())
+    model = nn.parallel.DistributedDataParallel(model.cuda())
+"""
+
+
+@pytest.mark.parametrize(("filled", "stays"), [("merge_from_file", True), ("show", False)])
+def test_settings_that_a_file_may_name_stay(filled: str, stays: bool) -> None:
+    text = after(migrated(script(FILLED.replace("merge_from_file", filled) + STEP)))
+    assert "init_process_group" not in text
+    assert ("cfg.distributed = False" in text) is stays

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from codemod.marked import STEP, script
 from codemod.memory import after, migrated
 
 TEXT = """\
@@ -44,3 +45,30 @@ def test_one_process_opens_a_file_for_writing(opened: str) -> None:
 def test_all_read_a_file() -> None:
     made = "with Path('settings.txt').open('rt') as file:\n    settings = file.read()"
     assert f"\n{made}\n" in after(migrated(TEXT.format(made=made)))
+
+
+CHECKED = """\
+import os, sys
+from pathlib import Path
+out = Path("runs")
+{check}
+{make}
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "make"),
+    [
+        ('if os.path.exists("runs"):\n    raise SystemExit("there")', 'os.makedirs("runs")'),
+        ('if out.exists():\n    print("there")\n    sys.exit(1)', "out.mkdir(parents=True, exist_ok=True)"),
+    ],
+)
+def test_every_process_looks_before_one_makes_the_folder(check: str, make: str) -> None:
+    text = after(migrated(script(CHECKED.format(check=check, make=make) + STEP)))
+    made, waited, looked = (text.index(part) for part in (make, "accelerator.wait_for_everyone()", check.partition("\n")[0]))
+    assert text.index("accelerator = Accelerator(") < looked < waited < made
+
+
+def test_a_folder_that_may_be_there_needs_no_barrier() -> None:
+    check = 'if not os.path.exists("runs"):\n    print("new")'
+    assert "wait_for_everyone" not in after(migrated(script(CHECKED.format(check=check, make='os.makedirs("runs")') + STEP)))

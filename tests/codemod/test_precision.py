@@ -114,3 +114,35 @@ for x, y in loader:
 def test_the_state_of_a_scaler_that_may_be_off_is_loaded_under_a_condition(load: str, becomes: str) -> None:
     text = memory.after(memory.migrated("import sys\n" + script(RESUMED.format(load=load))))
     assert f"\n{becomes}\n" in text
+
+
+ELSEWHERE = """\
+import torch
+import settings
+from torch import nn
+from apex import amp
+from torch.utils.data import DataLoader, TensorDataset
+class Job:
+    def __init__(self, chosen):
+        self.level = settings.read(chosen)
+        self.use = settings.use(chosen)
+def run(job):
+    model = nn.Linear(8, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if job.use:
+        model, optimizer = amp.initialize(model, optimizer, opt_level=job.level)
+    for x, y in DataLoader(TensorDataset(torch.randn(64, 8), torch.randint(2, (64,))), batch_size=16):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+device = torch.device("cuda")
+torch.zeros(1).to(device)
+run(Job(1))
+"""
+
+
+def test_a_level_of_apex_that_is_decided_later_is_reported() -> None:
+    result = memory.migrated(ELSEWHERE)
+    assert any(f.rule == "apex-amp" and "not known where" in f.message for f in result.findings)
+    assert 'Accelerator(mixed_precision="fp16", split_batches=True)' in memory.after(result)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from accel_migrate.edits import DropImportIfUnused, Edit, RemoveArgument, RemoveParameter, ReplaceStatement
 from accel_migrate.facts.device_text import LOOK_AT_ALL
@@ -19,6 +20,9 @@ from accel_migrate.processes.thin import plain_returns, returned_elements, same_
 from accel_migrate.processes.uses import Uses, qualified
 from accel_migrate.project import Project
 from accel_migrate.source import Source
+
+MERGES = {"merge_from_file", "merge_from_list", "merge_from_other_cfg", "merge_with", "from_cli"}
+"""Methods by which objects of settings take those of a file or of the command line."""
 
 
 def leftovers(before: Project, after: Project) -> list[Edit]:
@@ -136,6 +140,8 @@ class Sweep(Branches):
     def _lost(self, target: ast.expr) -> bool:
         """Whether the variable or attribute was read before, and is not any more."""
         if isinstance(target, ast.Attribute):
+            if self._is_merged:
+                return False
             return bool(self.before.fields.get(target.attr)) and not self.after.fields.get(target.attr)
         if not isinstance(target, ast.Name):
             return False
@@ -146,6 +152,11 @@ class Sweep(Branches):
         if not variable[1]:
             return read and not self.after.reads_of_function(target.id)
         return read and not self.after.variables.get(variable)
+
+    @cached_property
+    def _is_merged(self) -> bool:
+        """Whether settings are filled from files or lists, which may name any of them: one that is gone would be an error there."""
+        return any(isinstance(n.func, ast.Attribute) and n.func.attr in MERGES for n in self._nodes(ast.Call))  # type: ignore[attr-defined]
 
     # -- parameters --------------------------------------------------------------------------------
     def parameters(self) -> Iterator[Edit]:

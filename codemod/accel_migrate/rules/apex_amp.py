@@ -50,7 +50,11 @@ def _initialize(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
     statement = context.facts.statement(call)
     given = {k.arg: k.value for k in call.keywords}
     level = given.get("opt_level")
-    context.settings["mixed_precision"] = _precision(context, statement, level)
+    try:
+        context.settings["mixed_precision"] = _precision(context, statement, level)
+    except NotAtHome:
+        context.settings["mixed_precision"] = '"fp16"'
+        yield _decided_elsewhere(context, call)
     parts = [*call.args[:2], *(given[n] for n in ("models", "optimizers") if n in given)]
     if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]).strip("()") == ", ".join(ast.unparse(p) for p in parts):
         yield DeleteStatement(source=context.source(call), rule=ID, why=WHY, node=statement)
@@ -69,17 +73,22 @@ def _initialize(context: Context, call: ast.Call) -> Iterator[Edit | Finding]:
 def _precision(context: Context, statement: ast.stmt, level: ast.expr | None) -> str:
     kind = '"fp16"'
     guard = context.facts.parents[statement]
-    try:
-        if isinstance(level, ast.Constant):
-            kind = '"no"' if level.value == "O0" else kind
-        elif level is not None:
-            kind = f'"no" if {at_home(context, level)} == "O0" else "fp16"'
-        if isinstance(guard, ast.If) and "__name__" not in ast.unparse(guard.test) and statement in guard.body and kind != '"no"':
-            test = at_home(context, guard.test)
-            return f'"fp16" if {test} and {at_home(context, level)} != "O0" else "no"' if " if " in kind and level is not None else f'"fp16" if {test} else "no"'
-    except NotAtHome:
-        return kind if " if " not in kind else '"fp16"'
+    if isinstance(level, ast.Constant):
+        kind = '"no"' if level.value == "O0" else kind
+    elif level is not None:
+        kind = f'"no" if {at_home(context, level)} == "O0" else "fp16"'
+    if isinstance(guard, ast.If) and "__name__" not in ast.unparse(guard.test) and statement in guard.body and kind != '"no"':
+        test = at_home(context, guard.test)
+        return f'"fp16" if {test} and {at_home(context, level)} != "O0" else "no"' if " if " in kind and level is not None else f'"fp16" if {test} else "no"'
     return kind
+
+
+def _decided_elsewhere(context: Context, call: ast.Call) -> Finding:
+    return Finding(
+        source=context.source(call), node=call, rule=ID, severity=Severity.WARNING,
+        message="whether apex is used, and at which level, is not known where the accelerator is made: it is made with fp16",
+        advice='choose by the same settings there: Accelerator(mixed_precision="fp16" if ... else "no")',
+    )  # fmt: skip
 
 
 # -- losses and gradients -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, In
 from accel_migrate.facts import catalog, trackers
 from accel_migrate.facts.values import Made, Ref, Role
 from accel_migrate.rules._caches import go_first
+from accel_migrate.rules._checked_first import wait_between
 from accel_migrate.rules._taken_ahead import parted, taken_ahead
 from accel_migrate.side_effects import (
     is_guarded,
@@ -56,6 +57,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     yield from _open_files(context, statements)
     yield from _log_files(context)
     yield from go_first(context, ID)
+    yield from wait_between(context, ID)
 
 
 def _say(context: Context, call: ast.Call) -> Iterator[Edit]:
