@@ -371,3 +371,9 @@ for batch in loader:
 )
 def test_the_loss_is_the_processes_own_wherever_the_data_come_from(body: str, reported: list[str]) -> None:
     assert rules(UNSEEN.replace("BODY", body)) == reported
+
+
+def test_a_loss_that_is_made_global_before_it_is_asked_is_no_own_one() -> None:
+    training = "model = nn.Linear(8, 2)\noptimizer = torch.optim.SGD(model.parameters())\nmodel, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data, 8))\nfor x, y in loader:\n    loss = F.cross_entropy(model(x), y)\n    if ASKED < 0.1:\n        break\n    accelerator.backward(loss)\n    optimizer.step()\n"
+    assert not rules(training.replace("ASKED", "accelerator.gather(loss).mean().item()"))
+    assert rules(training.replace("ASKED", "loss.item()")) == ["rank-dependent-loop-exit"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from accel_migrate.migrate import migrate
@@ -47,3 +48,33 @@ def test_an_optimizer_inside_another_one_is_not_prepared() -> None:
     result = migrated(script(outer + "optimizer = Outer(model.parameters())\n" + STEP))
     assert not result.findings
     assert "prepare(model, optimizer, loader)" in after(result) and "self.inner = torch.optim.SGD(self.param_groups, 0.1)\n\n" in after(result)
+
+
+PARTS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(self.first(x))
+
+
+if __name__ == "__main__":
+    loader = DataLoader(TensorDataset(torch.randn(64, 8), torch.randint(2, (64,))), batch_size=16)
+    model = Net().to("cuda")
+    optimizer = torch.optim.Adam([{"params": model.first.parameters()}, {"params": model.last.parameters(), "lr": 0.1}])
+"""
+
+
+def test_the_whole_of_a_model_whose_layers_are_trained_at_their_own_rates_is_prepared() -> None:
+    result = migrated(PARTS + textwrap.indent(STEP, "    "))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after(result)
+    assert "self.first = nn.Linear(8, 8)" in after(result)

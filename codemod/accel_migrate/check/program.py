@@ -201,7 +201,8 @@ class Program(Around):
     def is_own_loss(self, node: ast.AST) -> bool:
         """Whether `node` is the variable of which `backward` is called in its function: the loss of this process's samples."""
         key = self.flow.key(node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
-        if key is None or any(self.is_gathered(v) for v in self.flow.assigned.get(key, ())):
+        around = (a for a in self.facts.ancestors(node) if isinstance(a, ast.expr)) if key is not None else ()
+        if key is None or any(map(self.is_gathered, (*self.flow.assigned.get(key, ()), *around))):
             return False
         passes = (c for c in self.calls_of("backward") if c.args and self.facts.function(c) is self.facts.function(node))
         return any(isinstance(c.args[0], ast.Name) and self.flow.key(c.args[0]) == key for c in passes)

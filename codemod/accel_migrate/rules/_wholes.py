@@ -33,7 +33,7 @@ def wrapped_twice(context: Context, site: ast.AST) -> Finding | None:
 
 def _always(context: Context, whole: ast.AST, part: ast.AST) -> bool:
     """Whether `whole` is made whenever `part` is, as far as the conditions around it tell."""
-    conditions = (a for a in context.facts.ancestors(whole) if isinstance(a, ast.If | ast.IfExp))
+    conditions = (a for a in context.facts.ancestors(whole) if isinstance(a, ast.If | ast.IfExp) and "__name__" not in ast.unparse(a.test))
     return all(context.facts.inside(part, condition) for condition in conditions)
 
 

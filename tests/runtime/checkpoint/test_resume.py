@@ -98,8 +98,7 @@ LOADERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", LOADERS)
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize(("name", "n"), [*((name, 2) for name in LOADERS), *((name, 1) for name in list(LOADERS)[::3])])
 def test_bit_by_bit(name: str, n: int) -> None:
     assert_exact(Training(LOADERS[name]), n, [3, 8, 13])
 
