@@ -41,9 +41,9 @@ class Saving(ProcessControl):
 
 def _save_whole(obj: Any, path: str, safe_serialization: bool) -> None:
     folder, name = os.path.split(os.path.abspath(path))
-    handle, partial = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-    os.close(handle)
-    try:
+    # under its own name, which torch.save writes into the file
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder) as aside:
+        partial = os.path.join(aside, name)
         if safe_serialization:
             from .checkpoint.tensor_files import write_tensors
             from .utils.other import clean_state_dict_for_safetensors
@@ -53,9 +53,6 @@ def _save_whole(obj: Any, path: str, safe_serialization: bool) -> None:
             torch.save(obj, partial)
         os.chmod(partial, 0o666 & ~_umask())
         os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
 
 
 def _umask() -> int:

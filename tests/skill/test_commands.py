@@ -92,7 +92,7 @@ def test_one_call_migrates_checks_verifies_and_reports(files: Files) -> None:
         "- Result: migrated/train.py, 17 edits; left by hand: 0",
         "- Check: nothing wrong",
     ]
-    assert re.match(r"- Proof: same on 1 and 2 processes, 14 steps, losses within \d", lines[3]), lines[3]
+    assert re.match(r"- Proof: `accel verify train.py migrated/train.py --processes 1,2`: same on 1 and 2 processes, 14 steps, losses within \d", lines[3]), lines[3]
     assert lines[-1] == "- Launch: accel launch --num_processes N migrated/train.py"
     assert [kind(line) for line in form if kind(line) != "- Decisions"] == list(dict.fromkeys(map(kind, lines)))
     (report,) = [block.code for block in blocks("SKILL.md") if block.language == "markdown"]

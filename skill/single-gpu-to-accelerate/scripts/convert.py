@@ -39,8 +39,15 @@ def main() -> int:
     }
     if not arguments.no_verify:
         pair = [arguments.path, *([result] if arguments.output else [])]
-        verified = accel("verify", *pair, "--format", "json", "--processes", arguments.processes, "--", *script_args)
-        report["proof"] = proof(verified)
+        verify = ["verify", *pair, "--processes", arguments.processes, *steps(arguments)]
+        verified = attempt(*verify, "--format", "json", "--", *script_args)
+        report["proof" if isinstance(verified, dict) else "unproved"] = (
+            proof(verified) if isinstance(verified, dict) else verified
+        )
+        report["command"] = " ".join(["accel", *verify, *(["--", *script_args] if script_args else [])])
+    if "unproved" in report and arguments.write:
+        show(report, arguments.json)
+        return complain("nothing was written: it could not be verified")
     if arguments.write and report.get("proof", {}).get("verdict") != "different":
         accel("migrate", arguments.path, "--write", "--format", "json", *targets(arguments))
     if arguments.output or arguments.write:
@@ -48,6 +55,8 @@ def main() -> int:
             place(f) for f in accel("check", result, "--format", "json")["findings"] if f["severity"] != "info"
         ]
     show(report, arguments.json)
+    if "unproved" in report:
+        return 2
     return int(bool(report["by_hand"] or report.get("check") or report.get("proof", {}).get("verdict") == "different"))
 
 
@@ -60,6 +69,8 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     where.add_argument("--write", action="store_true", help="write in place, unless it trains differently")
     parser.add_argument("--target", choices=("accel_runtime", "accelerate"), help="the library of the result")
     parser.add_argument("--processes", default="1,2", help="to verify on (default: 1,2)")
+    parser.add_argument("--to-end", action="store_true", help="verify to the script's end")
+    parser.add_argument("--steps", metavar="K", help="optimizer steps to verify (default: 20)")
     parser.add_argument("--no-verify", action="store_true", help="do not run anything")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     return parser.parse_args(argv[:at]), argv[at + 1 :]
@@ -69,12 +80,22 @@ def targets(arguments: argparse.Namespace) -> list[str]:
     return ["--target", arguments.target] if arguments.target else []
 
 
+def steps(arguments: argparse.Namespace) -> list[str]:
+    return ["--to-end"] if arguments.to_end else ["--steps", arguments.steps] if arguments.steps else []
+
+
 def places(arguments: argparse.Namespace) -> list[str]:
     return ["--output", arguments.output] if arguments.output else []
 
 
 def accel(*arguments: str) -> dict:
     """The JSON which `accel ARGUMENTS` prints; ends the program where there is none."""
+    answer = attempt(*arguments)
+    return answer if isinstance(answer, dict) else sys.exit(complain(answer))
+
+
+def attempt(*arguments: str) -> dict | str:
+    """The JSON which `accel ARGUMENTS` prints, or what it says instead."""
     here = importlib.util.find_spec("accel_migrate") is not None
     if not here and shutil.which("accel") is None:
         sys.exit(complain("accel-migrate is not installed: pip install 'accel-migrate[runtime]'"))
@@ -85,9 +106,7 @@ def accel(*arguments: str) -> dict:
     try:
         return json.loads(done.stdout)
     except json.JSONDecodeError:
-        sys.exit(
-            complain(done.stderr.strip() or done.stdout.strip() or f"accel {arguments[0]} ended with {done.returncode}")
-        )
+        return done.stderr.strip() or done.stdout.strip() or f"accel {arguments[0]} ended with {done.returncode}"
 
 
 def complain(text: str) -> int:
@@ -135,10 +154,12 @@ def lines(report: dict) -> list[str]:
         many = " and ".join(map(str, ran["processes"]))
         within = "" if ran["loss"] is None else f", losses within {ran['loss']:.1e}"
         found += [
-            f"- Proof: {ran['verdict']} on {many} processes, {ran['steps']} steps{within}",
+            f"- Proof: `{report['command']}`: {ran['verdict']} on {many} processes, {ran['steps']} steps{within}",
             *(f"  - {text}" for text in ran["why"]),
         ]
         found += [f"- Not verified: {text}" for text in ran["unverified"]]
+    elif "unproved" in report:
+        found.append(f"- Proof: could not be run: {report['unproved'].splitlines()[-1]}")
     else:
         found.append("- Proof: none, nothing was run")
     return [
