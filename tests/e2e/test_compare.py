@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from accel_migrate.verify.hooks.saved import compare_leaves
+from accel_migrate.verify.hooks.saved import compare_files, compare_leaves
 from accel_migrate.verify.job import Job, Run
 from accel_migrate.verify.printed import compare_lines
 from accel_migrate.verify.warm import ForkingRunner
+from accel_runtime.checkpoint.tensor_files import write_tensors
 from e2e.compare import compare_runs
 
 FLAT = Job(Path(__file__).parent / "golden" / "flat", "before.py")
@@ -87,6 +88,15 @@ def test_a_run_equals_itself_and_not_another_learning_rate(runner: ForkingRunner
     verdict = compare_runs(original, runner.run(Job(tmp_path, "before.py")))
     assert any(reason.startswith("line 1") for reason in verdict.reasons)
     assert any(reason.startswith("flat.pt: 0.weight: differs") for reason in verdict.reasons)
+
+
+def test_weights_of_safetensors_files(tmp_path: Path) -> None:
+    weights = {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(3)}
+    one, same, other = (tmp_path / f"{name}.safetensors" for name in ("one", "same", "other"))
+    for file, by in ((one, 1.0), (same, 1.0), (other, 1.01)):
+        write_tensors(file, {name: value * by if name == "w" else value for name, value in weights.items()})
+    assert compare_files(one, same, None).reasons == []
+    assert [reason[:10] for reason in compare_files(one, other, None).reasons] == ["w: differs"]
 
 
 def test_processes_talk_and_a_failing_one_ends_the_others(runner: ForkingRunner, tmp_path: Path) -> None:

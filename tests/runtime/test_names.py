@@ -148,6 +148,16 @@ def test_some_weights_at_hand_and_some_in_files(tmp_path):
         OffloadedWeightsLoader()
 
 
+def test_weights_in_a_safetensors_file(tmp_path):
+    layer = mlp()
+    Accelerator(cpu=True).save_model(layer, tmp_path)
+    file = {"safetensors_file": str(tmp_path / "model.safetensors")}
+    loader = OffloadedWeightsLoader(index={name: file for name in layer.state_dict()})
+    for name, value in layer.state_dict().items():
+        loader[name].zero_()
+        assert torch.equal(loader[name], value), "the file stays as it was"
+
+
 def test_module_names():
     from accel_runtime.parallelism_config import ParallelismConfig as same
     from accel_runtime.utils.constants import BETA_TP_AVAILABLE_PYTORCH_VERSION

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..checkpoint.tensor_files import TensorFile
 from ..utils.offload import offload_weight
 from .device_map import place_of
 
@@ -78,10 +79,8 @@ def _replace(model: nn.Module, names: list[str], known: torch.Tensor, value: tor
 def _tensors_in(checkpoint: Folder) -> Iterator[tuple[str, torch.Tensor]]:
     for file in _files(Path(checkpoint)):
         if file.suffix == ".safetensors":
-            from safetensors import safe_open
-
-            with safe_open(file, framework="pt") as opened:
-                yield from ((name, opened.get_tensor(name)) for name in opened.keys())  # noqa: SIM118
+            opened = TensorFile(file)
+            yield from ((name, opened.tensor(name).clone()) for name in opened.entries)
         else:
             yield from torch.load(file, map_location="cpu", weights_only=True).items()
 

@@ -82,10 +82,10 @@ class OffloadedWeightsLoader(Mapping[str, torch.Tensor]):
             return self.state_dict[key]
         info = self.index[key]
         if "safetensors_file" in info:
-            from safetensors import safe_open
+            from ..checkpoint.tensor_files import TensorFile
 
-            with safe_open(info["safetensors_file"], framework="pt", device=str(self.device or "cpu")) as file:
-                return file.get_tensor(info.get("weight_name", key))  # type: ignore[no-any-return]
+            stored = TensorFile(Path(info["safetensors_file"])).tensor(info.get("weight_name", key))
+            return stored.to(self.device or "cpu", copy=True)
         assert self.save_folder is not None
         weight = load_offloaded_weight(Path(self.save_folder, f"{key}.dat"), info)
         return weight if self.device is None else weight.to(self.device)

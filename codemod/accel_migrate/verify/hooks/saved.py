@@ -191,9 +191,10 @@ def _load_arrays(path: Path) -> dict[str, Any]:
 
 
 def _load_safetensors(path: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
+    from accel_runtime.checkpoint.tensor_files import TensorFile
 
-    return load_file(path)
+    file = TensorFile(path)
+    return {name: file.tensor(name) for name in file.entries}
 
 
 def _load_image(path: Path) -> dict[str, Any]:
