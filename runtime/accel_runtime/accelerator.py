@@ -36,6 +36,7 @@ from .spreading import spreading
 from .state import AcceleratorState, DistributedType, GradientState
 from .stepping import Stepping
 from .strategies import Settings, create
+from .tf32 import asked_tf32, set_tf32
 from .tracking_control import TrackingControl
 from .training import Training
 from .world import World
@@ -65,6 +66,7 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
         step_scheduler_with_optimizer: whether schedulers tick once per optimizer step of every process (per-process mode).
         kwargs_handlers: settings for autocast, the gradient scaler, float8, the process group, gradient reduction.
         sync_batchnorm: in exact mode, take BatchNorm's training statistics over the global batch.
+        tf32: multiply float32 matrices, and convolve, in tf32 where the device can; False: in float32 only. None leaves torch's settings.
 
     Raises:
         ValueError: settings that are unknown or contradict each other.
@@ -93,6 +95,7 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
         dynamo_plugin: TorchDynamoPlugin | None = None,
         parallelism_config: ParallelismConfig | None = None,
         sync_batchnorm: bool = True,
+        tf32: bool | None = None,
     ) -> None:
         handlers = _by_type(kwargs_handlers or [])
         self.project_configuration = project_config or ProjectConfiguration(project_dir=project_dir and os.fspath(project_dir))
@@ -119,6 +122,7 @@ class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing,
             _options(handlers, AutocastKwargs),
             announce=self.state.is_main_process,
         )
+        set_tf32(asked_tf32(tf32), self.state.device, self.state.is_main_process)
         self.parallelism_config = ways.parallelism
         self.state.fsdp_plugin, self.state.deepspeed_plugin, self.state.megatron_lm_plugin = ways.fsdp, ways.deepspeed, ways.megatron
         self.state.dynamo_plugin = compilation(dynamo_plugin, dynamo_backend)

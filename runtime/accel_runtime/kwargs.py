@@ -4,6 +4,7 @@ Environment variables, which `accel launch` sets and which are the defaults of `
 
 ========================================  ===========================================================
 `ACCELERATE_MIXED_PRECISION`              `mixed_precision`: "no", "fp16", "bf16" or "fp8" (see `default_precision`)
+`ACCELERATE_TF32`                         `tf32`: "true" or "false" (see `tf32.asked_tf32`)
 `ACCELERATE_GRADIENT_ACCUMULATION_STEPS`  `gradient_accumulation_steps` (see `default_accumulation_steps`)
 `ACCELERATE_USE_CPU`                      `cpu` (read where the world is made)
 `ACCELERATE_TORCH_DEVICE`                 the device, by name (read where the world is made)

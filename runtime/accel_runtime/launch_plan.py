@@ -115,7 +115,7 @@ def _environment(options: argparse.Namespace, local_processes: int) -> dict[str,
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),  # sets of strings in one order on all processes
         "OMP_NUM_THREADS": threads(options.num_cpu_threads_per_process, local_processes),
     }
-    settings = {setting.variable for setting in SETTINGS.values() if setting.section}
+    settings = {setting.variable for setting in SETTINGS.values() if setting.section or not setting.kind.flag}
     return {
         name: _spelled(value)
         for name, value in values.items()

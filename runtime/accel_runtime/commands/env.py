@@ -72,7 +72,8 @@ def described(machine: Machine) -> Iterator[tuple[str, str]]:
         yield "nccl", torch.get("nccl_version") or ("yes" if torch.get("nccl") else "no")
     yield "nvidia driver", machine.driver or machine.driver_error.partition("\n")[0] or "none"
     for number, gpu in enumerate(machine.gpus):
-        yield f"gpu {number}", f"{gpu.name}, {gpu.memory} MiB, sm_{gpu.capability[0]}{gpu.capability[1]}"
+        tf32 = "with" if gpu.capability >= (8, 0) else "without"
+        yield f"gpu {number}", f"{gpu.name}, {gpu.memory} MiB, sm_{gpu.capability[0]}{gpu.capability[1]}, {tf32} tf32"
     yield "cpu cores", str(machine.cores)
     yield "memory", f"{machine.memory / (1 << 30):.1f} GiB"
     if machine.shared_memory:

@@ -50,6 +50,7 @@ _STRATEGIES = {
     "DEEPSPEED": "DeepSpeed",
 }
 _YES_NO = {"": "no", "true": "yes"}
+_SCRIPT = {"": "as the script says", "true": "yes", "false": "no"}
 
 
 def _several(answers: Answers) -> bool:
@@ -129,6 +130,7 @@ def questions(devices: int) -> list[Question]:
             "",
             {"": "as the script says", **{c: c for c in SETTINGS["mixed_precision"].kind.choices}},
         ),
+        *([Question("tf32", "Multiply float32 matrices in tf32, where the devices can?", "", _SCRIPT)] if devices else []),
         Question("gradient_accumulation_steps", "Micro-batches per optimizer step? (Enter: as the script says)"),
     ]
 

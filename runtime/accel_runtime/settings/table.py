@@ -44,6 +44,7 @@ _ACCELERATOR = (
     Setting(
         "mixed_precision", choice(*PRECISIONS), "precision of the forward pass", variable="ACCELERATE_MIXED_PRECISION"
     ),
+    Setting("tf32", YES_NO, "multiply float32 matrices in tf32 where the device can", variable="ACCELERATE_TF32"),
     Setting(
         "gradient_accumulation_steps",
         COUNT,
