@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -133,9 +134,9 @@ def main() -> int:
     parser.add_argument("--processes", type=lambda text: [int(part) for part in text.split(",")], default=[2, 4])
     parser.add_argument("--precision", type=lambda text: text.split(","), default=list(ALLOWED))
     options = parser.parse_args()
-    from accel_runtime import fp8, precision
+    from accel_runtime import fp8
 
-    precision.WITHOUT_FP16 = frozenset()
+    os.environ["ACCELERATE_FP16_ON_CPU"] = "true"
     warnings.simplefilter("ignore")
     if "fp8" in options.precision:
         if fp8.is_available():

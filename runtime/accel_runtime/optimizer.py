@@ -23,12 +23,14 @@ class OptimizerHooks:
         self.plain_zero_grad: Callable[..., Any] = optimizer.zero_grad
         self.step_was_skipped = False
         self._in_scaler = False
+        self._stepped = False
         self._unscaled = False
         self._parameters = _count(optimizer)
 
     def step(self, optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
         """Step at the end of a window; through the scaler where there is one; a closure returns the global loss."""
         if self._in_scaler:
+            self._stepped = not float(getattr(optimizer, "found_inf", 0.0))  # a fused kernel looks for itself
             return self.plain_step()
         accumulation = self.accelerator.accumulation
         if not accumulation.may_step():
@@ -46,8 +48,10 @@ class OptimizerHooks:
 
     def unscale(self) -> None:
         """Divide the gradients by the scaler's factor, unless that is done already."""
-        if not self._unscaled and self.accelerator.precision.scaling is not None:
-            self.accelerator.precision.scaling.unscale_(self.optimizer)
+        scaler = self.accelerator.precision.scaling
+        if not self._unscaled and scaler is not None:
+            scaler.begin(self.optimizer)
+            scaler.unscale_(self.optimizer)
             self._unscaled = True
 
     def _step(self, optimizer: Optimizer, closure: Callable[[], Any] | None) -> Any:
@@ -56,14 +60,12 @@ class OptimizerHooks:
             return self.plain_step() if closure is None else self.plain_step(self._global(closure))
         if closure is not None:
             raise ValueError("mixed_precision='fp16' scales the loss and cannot step with a closure: use 'bf16' or 'no', or an optimizer without one")
-        before = scaler.get_scale()
-        self._in_scaler = True
+        self._in_scaler, self._stepped = True, False
         try:
             scaler.step(optimizer)
         finally:
             self._in_scaler = self._unscaled = False
-        scaler.update()
-        self.step_was_skipped = scaler.get_scale() < before
+        self.step_was_skipped = not self._stepped
 
     def _global(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def global_closure() -> Any:

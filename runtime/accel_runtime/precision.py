@@ -12,10 +12,12 @@ import torch
 from torch import nn
 
 from .nested import map_tensors
+from .scaling import Scaler
+from .world import flag
 
 _DTYPES = {"no": None, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16}
 WITHOUT_FP16 = frozenset({"cpu"})
-"""Device types on which "fp16" is "no", as with `torch.cuda.amp` on a host without a GPU."""
+"""Device types on which "fp16" is "no", as with `torch.cuda.amp` on a host without a GPU, unless `ACCELERATE_FP16_ON_CPU` is true."""
 
 
 class Precision:
@@ -37,12 +39,12 @@ class Precision:
         self.dtype = _DTYPES[mode]
         self.autocast_options = autocast_options
         self.used = False
-        if mode == "fp16" and device_type in WITHOUT_FP16:
+        if mode == "fp16" and device_type in WITHOUT_FP16 and not flag("ACCELERATE_FP16_ON_CPU"):
             self.dtype = None
             scaler_options = {**scaler_options, "enabled": False}
             if announce:
                 warnings.warn(f"mixed_precision='fp16' needs a GPU: on the {device_type.upper()} the training is in full precision.", stacklevel=3)
-        self.scaler = torch.amp.GradScaler(device_type, **scaler_options) if mode == "fp16" else None
+        self.scaler = Scaler(device_type, **scaler_options) if mode == "fp16" else None
         self.scaling = self.scaler if self.scaler is not None and self.scaler.is_enabled() else None
 
     def autocast(self, options: dict[str, Any] | None = None) -> AbstractContextManager[Any]:

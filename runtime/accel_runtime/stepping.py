@@ -23,7 +23,8 @@ class Stepping(Preparing):
         """Scale gradients down to `max_norm` at the end of a window; always returns the norm before."""
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if not self.accumulation.may_step():
-            return self.strategy.clip_grad_norm(parameters, float("inf"), norm_type)
+            norm = self.strategy.clip_grad_norm(parameters, float("inf"), norm_type)
+            return norm if self.precision.scaling is None else norm / self.precision.scaling.get_scale()
         self._unscale_owners(parameters)
         return self.strategy.clip_grad_norm(parameters, max_norm, norm_type)
 

@@ -22,10 +22,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import accel_runtime.precision
 from accel_runtime import Accelerator, GradScalerKwargs
 
-accel_runtime.precision.WITHOUT_FP16 = frozenset(LACKING)
 accelerator = Accelerator(split_batches=True, kwargs_handlers=[GradScalerKwargs(init_scale=2.0**20)])
 x = torch.randn(20, 8)
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
@@ -63,9 +61,8 @@ def run(runner: ForkingRunner, folder: Path, text: str, precisions: tuple[str, .
 
 def test_steps_losses_and_figures_of_each_precision(runner: ForkingRunner, tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_text("mine")
-    text = TRAIN.replace("LACKING", "['cpu']")
-    (one,) = run(runner, tmp_path, text, ("no",)).runs
-    full, low = run(runner, tmp_path, text, ("no", "bf16"), processes=2, steps=12).runs
+    (one,) = run(runner, tmp_path, TRAIN, ("no",)).runs
+    full, low = run(runner, tmp_path, TRAIN, ("no", "bf16"), processes=2, steps=12).runs
     assert (one.steps, one.stopped, one.device, one.error) == (15, False, "cpu", "")
     assert (full.steps, full.stopped, full.notes) == (12, True, [])
     assert full.losses == pytest.approx(one.losses[:12], rel=1e-5)
@@ -78,17 +75,16 @@ def test_steps_losses_and_figures_of_each_precision(runner: ForkingRunner, tmp_p
 
 
 def test_steps_that_overflow_count_and_losses_are_unscaled(runner: ForkingRunner, tmp_path: Path) -> None:
-    full, low = run(runner, tmp_path, TRAIN.replace("LACKING", ""), ("no", "fp16"), steps=14).runs
+    full, low = run(runner, tmp_path, TRAIN, ("no", "fp16"), steps=14).runs
     assert full.skipped == 0 and 3 <= low.skipped < 14 and low.steps == 14
     assert low.losses[0] == pytest.approx(full.losses[0], rel=1e-2)
+    assert low.notes == ["computed on this CPU, for its losses: `accel launch` trains in full precision here"]
 
 
 def test_a_precision_that_the_script_fixes_is_replaced_and_one_without_effect_is_named(runner: ForkingRunner, tmp_path: Path) -> None:
     full, low = run(runner, tmp_path, HARD, ("no", "bf16")).runs
     assert full.notes == ["the script says mixed_precision='bf16'; 'no' was put in its place"]
     assert low.notes == ["the loss is computed outside of accelerator.autocast(): the training is in full precision"]
-    (nothing,) = run(runner, tmp_path, TRAIN.replace("LACKING", "['cpu']"), ("fp16",), steps=2).runs
-    assert nothing.notes == ["there is no fp16 on the CPU: the training is in full precision"]
 
 
 def test_scripts_that_fail_or_are_not_accelerated(runner: ForkingRunner, tmp_path: Path) -> None:

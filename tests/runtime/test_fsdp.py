@@ -201,31 +201,6 @@ def test_a_batch_of_processes_has_the_type_of_the_mixed_precision():
             )
 
 
-def test_an_overflow_on_one_process_skips_the_step_on_all(monkeypatch):
-    monkeypatch.setattr(precision, "WITHOUT_FP16", frozenset())
-
-    def program(trainer):
-        model = mlp()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model, optimizer = trainer.prepare(model, optimizer)
-        skipped, scales = [], []
-        for overflows in (False, True, False):
-            optimizer.zero_grad()
-            loss = model(torch.ones(2, 6)).mean()
-            trainer.backward(loss * (float("inf") if overflows and trainer.is_main_process else 1.0))
-            trainer.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            skipped.append(trainer.optimizer_step_was_skipped)
-            scales.append(trainer.scaler.get_scale())
-        return {"skipped": skipped, "scales": scales, "weights": whole(trainer, model)}
-
-    for plugin in (None, FullyShardedDataParallelPlugin()):
-        first, second = accelerated(program, 2, mixed_precision="fp16", fsdp_plugin=plugin)
-        assert first["skipped"] == second["skipped"] == [False, True, False]
-        assert first["scales"] == second["scales"] == [65536.0, 32768.0, 32768.0]
-        assert all(torch.isfinite(w).all() for w in first["weights"].values())
-
-
 def test_fp16_and_a_parameter_that_is_not_sharded(monkeypatch):
     monkeypatch.setattr(precision, "WITHOUT_FP16", frozenset())
     settings = {"mixed_precision": "fp16", "kwargs_handlers": [GradScalerKwargs(init_scale=64.0)]}

@@ -48,7 +48,7 @@ def _started(
     job: Job, precision: str, processes: int, steps: int, cpu: bool, timeout: float, warm: ForkingRunner
 ) -> Run:
     on_cpu = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"} if cpu else {}
-    chosen = {"ACCELERATE_MIXED_PRECISION": precision, **on_cpu}
+    chosen = {"ACCELERATE_MIXED_PRECISION": precision, "ACCELERATE_FP16_ON_CPU": "true", **on_cpu}
     trace = {"hooks": "measured", "steps": steps, "seed": 0, "precision": precision}
     return warm.run(
         replace(job, env={**job.env, **chosen}), processes, timeout=timeout, hang_seconds=_HANG_SECONDS, trace=trace

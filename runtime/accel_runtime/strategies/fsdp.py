@@ -209,7 +209,7 @@ class FullySharded(DataParallel):
                 handle.remove()
 
     def adapt_scaler(self, scaler: torch.amp.GradScaler) -> None:
-        sharded.unscale_by_kind(scaler)
+        sharded.unscale_everywhere(scaler)
 
     def clip_grad_norm(
         self, parameters: Iterable[torch.Tensor], max_norm: float, norm_type: float = 2.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -72,20 +71,26 @@ def clip_grad_value(parameters: Iterable[torch.Tensor], clip_value: float) -> No
             local(parameter.grad).clamp_(-clip_value, clip_value)
 
 
-def unscale_by_kind(scaler: torch.amp.GradScaler) -> None:
-    """Let `scaler` unscale sharded and plain gradients apart: torch's operations take no mixture."""
-    plain = scaler._unscale_grads_
+def unscale_everywhere(scaler: torch.amp.GradScaler) -> None:
+    """Let `scaler` unscale sharded and plain gradients alike, and find an overflow in any process's part: one message per optimizer step."""
 
-    def unscale(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
-        found: dict[Any, torch.Tensor] = {}
-        for kind in (True, False):
-            groups = [
-                {"params": [p for p in group["params"] if is_sharded(p) is kind]} for group in optimizer.param_groups
-            ]
-            found.update(plain(types.SimpleNamespace(param_groups=groups), *args, **kwargs))
-        return found
+    def unscale(
+        optimizer: torch.optim.Optimizer, inv_scale: torch.Tensor, found_inf: torch.Tensor, allow_fp16: bool
+    ) -> dict[torch.device, torch.Tensor]:
+        kinds: dict[Any, list[torch.Tensor]] = {}
+        for parameter in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
+            gradient = local(parameter.grad)
+            if gradient.dtype is torch.float16 and not allow_fp16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+            kinds.setdefault((gradient.device, gradient.dtype), []).append(gradient)
+        for (device, _), gradients in kinds.items():
+            found = torch.zeros((), device=device)
+            torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, inv_scale.to(device))
+            found_inf += found.to(found_inf.device)
+        dist.all_reduce(found_inf)
+        return {found_inf.device: found_inf}
 
-    scaler._unscale_grads_ = unscale  # type: ignore[method-assign]
+    scaler._unscale_grads_ = torch.no_grad()(unscale)  # type: ignore[method-assign]
 
 
 def _sharding(gradient: torch.Tensor) -> Any:

@@ -69,9 +69,9 @@ def note_what_is_used(measurement: Measurement) -> None:
         return
     measurement.precision_seen = True
     used = accelerator.precision
-    if used.mode == "fp16" and used.dtype is None:
-        measurement.note(f"there is no fp16 on the {used.device_type.upper()}: the training is in full precision")
-    elif used.dtype is not None and accelerator.exact and not used.used:
+    if used.mode == "fp16" and used.device_type == "cpu":
+        measurement.note("computed on this CPU, for its losses: `accel launch` trains in full precision here")
+    if used.dtype is not None and accelerator.exact and not used.used:
         measurement.note("the loss is computed outside of accelerator.autocast(): the training is in full precision")
     elif accelerator.float8 is not None and accelerator.float8.config.emulate:
         measurement.note(f"float8 is emulated on this {used.device_type.upper()}: same rounding, no speed")
