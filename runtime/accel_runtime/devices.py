@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from . import xla
+
 _PACKAGES = {"npu": "torch_npu", "hpu": "habana_frameworks", "mlu": "torch_mlu", "musa": "torch_musa", "sdaa": "torch_sdaa"}
 """Device type -> the package that brings it to torch, which loads installed ones by itself."""
 
@@ -16,7 +18,7 @@ def named(name: str, source: str = "ACCELERATE_TORCH_DEVICE") -> torch.device:
     """
     kind = name.partition(":")[0].strip().lower()
     if kind in ("xla", "tpu"):
-        raise ValueError(f"{source} is {name!r}: TPUs are not offered; train on a GPU or the CPU")
+        return xla.open_device(source)
     try:
         device = torch.device(name)
     except (RuntimeError, ValueError):

@@ -61,6 +61,7 @@ def _check(options: argparse.Namespace, given: set[str]) -> None:
         lonely = next((name for name in sorted(given) if SETTINGS[name].section == section), None)
         if lonely and not getattr(options, switch):
             raise LaunchError(f"--{lonely} needs --{switch}")
+    _check_tpu(options)
     if options.module and options.no_python:
         raise LaunchError("--module and --no_python exclude each other: the first runs a Python module, the second a program")
     if options.num_machines > 1 and not options.main_process_ip:
@@ -69,6 +70,15 @@ def _check(options: argparse.Namespace, given: set[str]) -> None:
         raise LaunchError(f"--machine_rank is {options.machine_rank} and --num_machines {options.num_machines}: it must be from 0 to {options.num_machines - 1}")
     if options.tee is not None and not options.log_dir:
         raise LaunchError("--tee needs --log_dir, the folder of the files")
+
+
+def _check_tpu(options: argparse.Namespace) -> None:
+    if not options.tpu:
+        return
+    if options.cpu:
+        raise LaunchError("--tpu and --cpu exclude each other; PJRT_DEVICE=CPU in the environment tries --tpu on the CPU")
+    if options.num_machines > 1 or (options.num_processes or 1) > 1:
+        raise LaunchError("--tpu starts one process, which drives all devices of one machine: leave out --num_processes and --num_machines")
 
 
 def parser(program: str = "accel launch") -> argparse.ArgumentParser:

@@ -79,6 +79,8 @@ def _check_script(options: argparse.Namespace) -> None:
 
 def _processes(options: argparse.Namespace) -> int:
     """How many processes to start on all machines together."""
+    if options.tpu:
+        return 1
     devices = 0 if options.cpu else count_devices(options.gpu_ids)
     asked = options.num_processes or max(devices, 1) * options.num_machines
     if asked % options.num_machines:
@@ -109,6 +111,7 @@ def _environment(options: argparse.Namespace, local_processes: int) -> dict[str,
     values = {s.variable: getattr(options, s.name) for s in SETTINGS.values() if s.variable and s.section not in off}
     values |= {
         "ACCELERATE_USE_CPU": options.cpu,
+        "ACCELERATE_TORCH_DEVICE": "xla" if options.tpu else None,
         "CUDA_VISIBLE_DEVICES": None if options.gpu_ids == "all" else options.gpu_ids,
         "GLOO_SOCKET_IFNAME": _interface(options),
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1" if _may_come_back(options) else None,

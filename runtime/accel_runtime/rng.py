@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from . import fingerprints
+from . import fingerprints, xla
 from .collectives import broadcast_object_list
 from .world import World
 
@@ -45,6 +45,7 @@ def set_seed(seed: int, device_specific: bool = False, deterministic: bool = Fal
     else:
         numpy.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+    xla.seed(seed)
     for generator, rank in _shared_device_generators.values():
         _separate(generator, seed, rank)
     if deterministic:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import xla
 from .process import ProcessControl
 from .strategies import Strategy
 
@@ -27,6 +28,8 @@ class Saving(ProcessControl):
         """`torch.save` on the main process; the file appears complete or not at all."""
         if not self.is_main_process:
             return
+        if self.device.type == "xla":
+            obj = xla.on_host(obj)
         if not isinstance(f, (str, os.PathLike)):
             torch.save(obj, f)
             return

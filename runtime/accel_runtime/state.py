@@ -37,6 +37,8 @@ class DistributedType(str, Enum):
     @staticmethod
     def of(world: World) -> DistributedType:
         """The type of plain data parallelism in `world`."""
+        if world.device.type == "xla":
+            return DistributedType.XLA
         if world.size == 1:
             return DistributedType.NO
         kind = "GPU" if world.device.type == "cuda" else world.device.type.upper()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from . import devices, launch_notes
+from . import devices, launch_notes, xla
 
 if TYPE_CHECKING:
     from .kwargs import InitProcessGroupKwargs
@@ -152,6 +152,8 @@ def _device(cpu: bool, local_rank: int, local_size: int) -> torch.device:
     named = os.environ.get("ACCELERATE_TORCH_DEVICE")
     if named and not cpu:
         return devices.named(named)
+    if xla.asked_for() and not cpu:
+        return xla.open_device("PJRT_DEVICE")
     accelerator = None if cpu else torch.accelerator.current_accelerator(check_available=True)
     if accelerator is None or (accelerator.type == "mps" and local_size > 1):
         return torch.device("cpu")

@@ -40,6 +40,8 @@ def test_every_setting_is_written_so_that_it_reads_as_the_same(here):
     }
     of = {"FSDP": "fsdp_config", "DEEPSPEED": "deepspeed_config", "MEGATRON_LM": "megatron_lm_config"}
     for kind, switch in SWITCH_OF.items():
+        if kind == "XLA":
+            values.pop("num_processes")  # always one
         file = here / f"{kind}.yaml"
         file.write_text(written({**values, "distributed_type": kind}))
         content = reading.read(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 
 import pytest
@@ -15,8 +16,8 @@ from accel_runtime.strategies import fsdp
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tpu", "TPUs are not offered"),
-        ("xla:0", "TPUs are not offered"),
+        ("tpu", "asks for a TPU, and torch_xla cannot be imported"),
+        ("xla:0", "install torch_xla, in the version of your torch"),
         ("npu:1", "no device of this torch: install torch_npu"),
         ("warp", "no device of this torch; one looks like 'cuda:0'"),
         ("xpu", "this machine has no accelerator that torch can use"),
@@ -25,8 +26,17 @@ from accel_runtime.strategies import fsdp
 )
 def test_what_a_machine_does_not_have(monkeypatch, name, message):
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: None)
+    monkeypatch.setitem(sys.modules, "torch_xla", None)
     with pytest.raises(ValueError, match=message):
         devices.named(name)
+
+
+def test_several_processes_on_a_tpu(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_xla", types.SimpleNamespace(runtime=None))
+    monkeypatch.setitem(sys.modules, "torch_xla.runtime", types.SimpleNamespace())
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match="4 processes were started for a TPU: one process drives all devices"):
+        devices.named("tpu")
 
 
 def test_another_kind_and_too_high_a_number(monkeypatch):
@@ -46,8 +56,8 @@ def test_the_environment_names_one(monkeypatch):
     monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "cpu")
     assert PartialState().device == torch.device("cpu")
     AcceleratorState._reset_state(True)
-    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "tpu")
-    with pytest.raises(ValueError, match="ACCELERATE_TORCH_DEVICE is 'tpu'"):
+    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "warp")
+    with pytest.raises(ValueError, match="ACCELERATE_TORCH_DEVICE is 'warp'"):
         PartialState()
     AcceleratorState._reset_state(True)
 

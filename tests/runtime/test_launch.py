@@ -71,7 +71,6 @@ def test_the_command_line_wins_over_the_file(tmp_path):
     [
         ("- a", "must hold a YAML mapping"),
         ("a: [", "config.yaml:1: not valid YAML"),
-        ("distributed_type: TPU", "distributed_type is TPU"),
         ("num_processes: two", "num_processes: 'two' is not an integer"),
         ("mixed_precision: fp7", "mixed_precision: 'fp7' is not one of no, fp16, bf16, fp8"),
     ],

@@ -46,6 +46,17 @@ def test_a_dry_run_of_one_process_is_plain_python(capsys):
     ]
 
 
+def test_a_tpu_is_one_process(capsys, tmp_path):
+    file = tmp_path / "tpu.yaml"
+    file.write_text("distributed_type: TPU\nnum_processes: 8\n")
+    for asked in (["--tpu"], ["--config_file", str(file)]):
+        assert launch.main(["--dry-run", *asked, __file__]) == 0
+        assert "ACCELERATE_TORCH_DEVICE=xla" in capsys.readouterr().out
+    for also in (["--cpu"], ["--num_processes", "8"]):
+        assert launch.main(["--tpu", *also, __file__]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_a_dry_run_of_several_is_torchrun(capsys):
     assert (
         launch.main(

@@ -39,7 +39,6 @@ def content(folder: Path, text: str, name: str = "accel.yaml") -> reading.Conten
         ),
         ("fsdp_version: 2\n", 1, "there is no fsdp_version (it stands in fsdp_config)"),
         ("distributed_type: FSDP\nfsdp_config: 2\n", 2, "fsdp_config must be a mapping"),
-        ("distributed_type: XLA\n", 1, "TPUs are not offered"),
         ("mixed_precision: fp61\n", 1, "mixed_precision: 'fp61' is not one of no"),
     ],
 )

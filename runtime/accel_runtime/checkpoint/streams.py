@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .. import rng
+from .. import rng, xla
 from ..world import World
 
 
@@ -31,4 +31,4 @@ def put(world: World, states: dict[str, Any]) -> None:
 
 
 def _device_module(world: World) -> Any:
-    return torch.get_device_module(world.device)
+    return xla.Stream if world.device.type == "xla" else torch.get_device_module(world.device)

@@ -110,7 +110,8 @@ def _mark(tensor: torch.Tensor) -> Any:
     """Equal for tensors that are the same memory seen in the same way; None where there is none."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or not tensor.numel() or tensor.device.type == "meta":
         return None
-    return tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+    # not data_ptr: torch_xla's tensors have no address
+    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 
 def decode(value: Any, tensor: Callable[[str], Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
+from .. import xla
 from ..batches import Tracker
 from ..nested import send_to_device
 from ..passes import Run
@@ -253,7 +254,8 @@ class Batches:
             self.state._remove_dataloader(self.loader)
 
     def _on_device(self, batch: Any) -> Any:
-        return send_to_device(batch, self.device, non_blocking=self.loader.non_blocking)
+        batch = send_to_device(batch, self.device, non_blocking=self.loader.non_blocking)
+        return xla.cut_batch(batch) if self.device.type == "xla" else batch
 
 
 class SharedBatches(Batches):

@@ -16,7 +16,7 @@ UNUSED: dict[str, str] = {
     "tpu_vm": "",
     "tpu_env": "",
     "fp8_config": "fp8 is computed by torchao; its settings are Accelerator(kwargs_handlers=[AORecipeKwargs(...)])",
-    "downcast_bf16": "it is for TPUs",
+    "downcast_bf16": "mixed_precision: bf16 is what computes in bfloat16",
     "dynamo_config": _COMPILE,
     "dynamo_backend": _COMPILE,
     "enable_cpu_affinity": "bind the processes with numactl, if it matters",

@@ -9,6 +9,7 @@ _HOMES = {
     "use_parallelism_config": "tensor_parallel",
     "use_deepspeed": "deepspeed",
     "use_megatron_lm": "tensor_parallel",
+    "tpu": "xla",
 }
 """Switch of a strategy -> the module in `strategies/` that holds it."""
 SECTIONS = {
@@ -18,7 +19,7 @@ SECTIONS = {
     "megatron_lm_config": "use_megatron_lm",
 }
 """Section of a file -> the switch without which its settings mean nothing."""
-SWITCH_OF = {"FSDP": "use_fsdp", "DEEPSPEED": "use_deepspeed", "MEGATRON_LM": "use_megatron_lm"}
+SWITCH_OF = {"FSDP": "use_fsdp", "DEEPSPEED": "use_deepspeed", "MEGATRON_LM": "use_megatron_lm", "XLA": "tpu"}
 """Distributed type -> the switch that it turns on."""
 
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from yaml import Node
 
 _BY_PLACE = {setting.place: setting for setting in SETTINGS.values() if setting.in_file}
-_ELSEWHERE = {
-    "XLA": "TPUs are not offered",
-}
 
 
 @dataclass(frozen=True)
@@ -146,9 +143,6 @@ class _Reader:
         now = OLD_VALUES.get(setting.name, {}).get(text, text)
         if now != text:
             self._old(line, f"{setting.place[1]}: {text} is now {now}")
-        if setting.name == "distributed_type" and now in _ELSEWHERE:
-            self._problem(line, f"distributed_type is {text}: {_ELSEWHERE[now]}")
-            return
         try:
             self.content.values[setting.name] = setting.kind.read(now)
             self.content.lines[setting.name] = line
@@ -183,6 +177,9 @@ class _Reader:
             values["cpu"] = True
         if kind in SWITCH_OF:
             values[SWITCH_OF[kind]] = True
+        if kind == "XLA" and values.pop("num_processes", 1) > 1:
+            line = self.content.lines["num_processes"]
+            self.content.unused.append(self._remark(line, "num_processes is not used: one process drives all devices of a TPU"))
         if any(SETTINGS[name].section == "parallelism_config" for name in values):
             values["use_parallelism_config"] = True
         off = {section for section, switch in SECTIONS.items() if not values.get(switch)}

@@ -24,6 +24,7 @@ DISTRIBUTED_TYPES = (
     "FSDP",
     "DEEPSPEED",
     "MEGATRON_LM",
+    "XLA",
 )
 _OFFLOAD = choice("none", "cpu", "nvme")
 
@@ -32,6 +33,7 @@ _PROCESSES = (
     Setting("distributed_type", choice(*DISTRIBUTED_TYPES), "how the processes work together", on_command_line=False),
     Setting("num_processes", COUNT, "processes on all machines together; default: one per device, one without"),
     Setting("cpu", FLAG, "train on the CPU even where there are devices", default=False, key="use_cpu"),
+    Setting("tpu", FLAG, "train on this machine's TPU: one process drives all its devices", default=False, in_file=False),
     Setting("gpu_ids", DEVICES, "the devices to use, e.g. 0,2; default: all", default="all"),
     Setting(
         "num_cpu_threads_per_process",

@@ -87,7 +87,7 @@ def clean_state_dict_for_safetensors(state_dict: dict[str, torch.Tensor]) -> dic
     kept = {}
     removed = []
     for name, tensor in state_dict.items():
-        memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride()) if tensor.numel() else name
+        memory = (tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride()) if tensor.numel() else name
         if memory in seen:
             removed.append(name)
         else:
