@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from .batches import Tracker
 from .deepspeed_plugin import DeepSpeedPlugin
@@ -38,6 +41,7 @@ class Accumulation:
         self._position = 0
         self._run: Run | None = None
         self._resumed = 0
+        self._looked_at = False
         self.unstepped = False
 
     @property
@@ -73,6 +77,18 @@ class Accumulation:
             if self.sync:
                 self.pending = 0
                 self.stepped.clear()
+
+    def look_at(self, loss: torch.Tensor) -> None:
+        """Say once if a loss that this window divides has been divided by the same number in the script."""
+        if self._looked_at:
+            return
+        self._looked_at = True
+        if _last_factor(loss) in (self.steps, 1 / self.steps):
+            warnings.warn(
+                f"the loss was divided by {self.steps} before backward(), which divides it by the {self.steps} micro-batches of a window, too: "
+                "if that was meant for accumulation, leave it out",
+                stacklevel=3,
+            )
 
     def note_step(self, *_: Any) -> None:
         self.unstepped = False
@@ -144,3 +160,15 @@ def plugin_for(plugin: GradientAccumulationPlugin | None, steps: int) -> Gradien
     if steps != 1 and plugin.num_steps not in (None, steps):
         raise ValueError(f"gradient_accumulation_steps is {steps} and the plugin's num_steps {plugin.num_steps}: give one of them")
     return GradientAccumulationPlugin(**{**vars(plugin), "num_steps": plugin.num_steps or steps})
+
+
+def _last_factor(loss: torch.Tensor) -> float | None:
+    """The number by which the last operation divided, or multiplied, `loss`; None for other operations."""
+    node: Any = loss.grad_fn
+    if node is None or type(node).__name__ not in ("DivBackward0", "MulBackward0"):
+        return None
+    try:
+        other = node._saved_other
+    except RuntimeError:  # an earlier backward has let go of it
+        return None
+    return other.item() if other is not None and other.numel() == 1 and other.device.type == "cpu" and not other.requires_grad else None

@@ -45,6 +45,8 @@ class Training(Preparing):
             raise ValueError(f"reduction is {reduction!r}: it must be 'mean' or 'sum'")
         factor = 1.0 if self.loss_world.size == 1 else self._factor(loss, reduction, weight)
         divisor = self.accumulation.divisor
+        if divisor != 1:
+            self.accumulation.look_at(loss)
         if factor != 1.0 or divisor != 1:
             kwargs["gradient"] = _seed(loss, kwargs.get("gradient"), factor, divisor)
         if self.precision.scaling is not None:

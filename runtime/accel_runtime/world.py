@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from . import devices, launch_notes, xla
+from . import devices, launch_notes, watching, xla
 
 if TYPE_CHECKING:
     from .kwargs import InitProcessGroupKwargs
@@ -144,6 +144,8 @@ def _make(cpu: bool, init_kwargs: InitProcessGroupKwargs | None) -> World:
     if size == 1:
         return World(device=device)
     backends = _backends()
+    if device.type == "cpu":
+        watching.watch(rank, size)
     return World(rank, local_rank, size, min(local_size, size), device, _serving(backends, device), frozenset(backends))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, IterableDataset
 
 from accel_runtime import GradientAccumulationPlugin
+from accel_runtime.accumulation import _last_factor
 
 from .training import Plain, accelerated, assert_close, assert_identical, data, mlp, plain, weights
 
@@ -236,3 +238,25 @@ def test_no_sync_leaves_gradients_local_until_a_backward_outside(n):
     mean = (1 + n) / 2
     for rank, got in enumerate(accelerated(program, n)):
         assert got["seen"] == [1.0 + rank, 2 * mean]
+
+
+def test_the_number_that_a_loss_was_divided_by():
+    loss = F.mse_loss(torch.ones(2, requires_grad=True), torch.zeros(2))
+    four, weight = torch.tensor(4.0), torch.tensor(4.0, requires_grad=True)
+    assert list(map(_last_factor, (loss / 4, loss * 0.25, loss / four))) == [4.0, 0.25, 4.0]
+    assert list(map(_last_factor, (loss, loss * loss, loss / weight, loss + 4, four))) == [None] * 5
+
+
+@pytest.mark.parametrize("by", [4, 3])
+def test_a_loss_that_is_divided_twice_is_told_of_once(by):
+    def program(trainer):
+        model, loader = trainer.prepare(mlp(), DataLoader(data(16), 2))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for x, y in loader:
+                with trainer.accumulate(model):
+                    trainer.backward(F.mse_loss(model(x), y) / by)
+        return {"said": [str(w.message) for w in caught]}
+
+    (got,) = accelerated(program, 1, gradient_accumulation_steps=4)
+    assert len(got["said"]) == (by == 4) and all("divided by 4 before backward()" in text for text in got["said"])
