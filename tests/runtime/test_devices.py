@@ -10,7 +10,7 @@ import torch
 
 from accel_runtime import devices
 from accel_runtime.state import AcceleratorState, PartialState
-from accel_runtime.strategies import fsdp
+from accel_runtime.strategies import fsdp_versions
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_environment_names_one(monkeypatch):
 
 
 def test_a_torch_without_what_sharding_needs_says_its_version(monkeypatch):
-    fsdp.check_torch()
-    monkeypatch.setattr(fsdp, "_state_class", lambda: types.SimpleNamespace)
-    with pytest.raises(RuntimeError, match=r"sharding needs parts of torch that .* does not have .*: install torch 2\.13"):
-        fsdp.check_torch()
+    fsdp_versions.check()
+    monkeypatch.setattr(fsdp_versions, "_state_class", lambda: types.SimpleNamespace)
+    with pytest.raises(RuntimeError, match=r"sharding needs parts of torch that .* does not have .*: install torch 2\.9"):
+        fsdp_versions.check()

@@ -177,7 +177,7 @@ def test_a_batch_of_processes_has_the_type_of_the_mixed_precision():
         model, loader = trainer.prepare(model, DataLoader(data(8), 4))
         for x, y in loader:
             out = model(x)
-            trainer.backward(F.mse_loss(out, y))
+            trainer.backward(F.mse_loss(out.float(), y))
         assert trainer.distributed_type is DistributedType.FSDP
         return {
             "seen": seen[0],

@@ -16,17 +16,13 @@ from torch import nn
 
 from ..plugins import FullyShardedDataParallelPlugin
 from ..world import World
-from . import placing, policies, sequence_models, sharded, states, units
+from . import fsdp_versions, placing, policies, sequence_models, sharded, states, units
 from .ddp import DataParallel, _broadcast, _sparse_parameters
 from .mesh import arrange, data_part, data_world
 from .replaced import Replaced
 from .sequences import Sequences
 from .settings import Settings
 from .sharded_model import ShardedModel, forget_local_gradients
-
-_OF_STATE = ("_lazy_init", "_pre_forward", "_post_forward", "_root_pre_forward", "_reset_iter_state")
-"""Methods of torch's `FSDPState` that `sharded_model` and `methods` build upon."""
-
 
 class FullySharded(DataParallel):
     """Weights are sharded over the processes, and gathered unit by unit while they compute.
@@ -38,7 +34,7 @@ class FullySharded(DataParallel):
     name = "FSDP"
 
     def __init__(self, world: World, settings: Settings) -> None:
-        check_torch()
+        fsdp_versions.check()
         super().__init__(world, settings)
         self.plugin = settings.fsdp or self._default_plugin()
         self.whole_mesh = arrange(world, *self._sizes())
@@ -233,26 +229,6 @@ class FullySharded(DataParallel):
         super().release()
         self.models.clear()
         self.replaced.clear()
-
-
-def check_torch() -> None:
-    """Raise a RuntimeError if this torch lacks what is used of `fully_shard` beyond its documented interface."""
-    try:
-        missing = [name for name in _OF_STATE if not hasattr(_state_class(), name)]
-    except ImportError as error:
-        missing = [str(error)]
-    if missing:
-        raise RuntimeError(f"sharding needs parts of torch that {torch.__version__} does not have ({missing[0]}): install torch 2.13 or a later one, or train data parallel")
-
-
-def _state_class() -> Any:
-    from torch.distributed.fsdp import fully_shard  # noqa: F401
-    from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
-    from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
-
-    if not hasattr(FSDPParamGroup, "post_backward"):
-        raise ImportError("FSDPParamGroup.post_backward")
-    return FSDPState
 
 
 def _give_forward(model: nn.Module) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import methods, states
+from . import fsdp_versions, methods, states
 from .roll_call import RollCall
 
 
@@ -28,7 +28,7 @@ class ShardedModel:
         self.model = model
         self.root = _state(model)
         self.root._lazy_init()  # `model` is the root, also when training begins with a part of it
-        groups = [group for state in self.root._state_ctx.all_states for group in state._fsdp_param_groups]
+        groups = [group for state in self.root._state_ctx.all_states for group in fsdp_versions.groups(state)]
         self.parameters = [parameter for group in groups for parameter in group.fsdp_params]
         self.by_sharded = {id(parameter.sharded_param): parameter for parameter in self.parameters}
         RollCall(groups, device)
@@ -50,7 +50,7 @@ class ShardedModel:
 
     def _gather_for_parts(self) -> None:
         """Let a part of the model that is called by itself find the weights which are gathered with the whole model."""
-        for group in self.root._fsdp_param_groups:
+        for group in fsdp_versions.groups(self.root):
             places = {info.module for p in group.fsdp_params for info in _places(p)}
             for module in places - {self.model}:
                 _Part(self, module)
@@ -69,7 +69,7 @@ class ShardedModel:
     def _recover(self, *unused: Any) -> None:
         """Clear what a backward that raised has left behind."""
         if self.root._state_ctx.post_backward_final_callback_queued and torch._C._current_graph_task_id() == -1:
-            self.root._reset_iter_state()
+            fsdp_versions.recover(self.root)
 
 
 class _Part:
@@ -89,7 +89,7 @@ class _Part:
         self.alone = True
         self.state._root_pre_forward(module, (), {})
         self.state._training_state = type(self.state._training_state).FORWARD
-        for group in self.state._fsdp_param_groups:
+        for group in fsdp_versions.groups(self.state):
             group._training_state = self.state._training_state
             group.unshard()
             group.wait_for_unshard()
