@@ -17,6 +17,7 @@ from .copies import Copies
 from .errors import CheckpointError
 from .manifest import File
 from .notes import Notes
+from .parallel import threads_for
 from .save import Saving
 from .staging import remove
 from .writing import message_of, told
@@ -36,11 +37,31 @@ class Background:
         weakref.finalize(self, _tell, self._errors)
 
     def write(self, saving: Saving, files: Files) -> str:
-        """Copy what `files` hold, and write it in the background; where it will be."""
-        self.copies.replace_tensors(files)
+        """Copy what `files` hold, and write it in the background; where it will be.
+
+        Where memory for the copies is yet to be taken, writing to the memory that the system has for files can be the cheaper copy:
+        then that is done now, and the disk is left to the background, like taking the memory for the next time.
+        """
         notes = Notes(saving.world, saving.path.name)
-        self._start(lambda: self._write(saving, files, notes))
+        if self.copies.are_dearer_than_files(files, saving.path, saving.world.local_size):
+            self._write_now(saving, files, notes)
+        else:
+            self.copies.replace_tensors(files, threads_for(saving.world))
+            self._start(lambda: self._complete(saving, _done(lambda: _entries(saving.write(files))), notes))
         return str(saving.target)
+
+    def _write_now(self, saving: Saving, files: Files, notes: Notes) -> None:
+        saving.unsynced.begin = False
+        note = _done(lambda: _entries(saving.write_to_memory(files)))
+        missing = self.copies.missing(files)
+
+        def work() -> None:
+            try:
+                self._complete(saving, _then(note, saving.unsynced.sync), notes)
+            finally:
+                self.copies.take(missing)
+
+        self._start(work)
 
     def settle(self, saving: Saving) -> str:
         """See to it that a checkpoint reaches the disk, and then that old ones are removed; where it is."""
@@ -70,8 +91,7 @@ class Background:
         except BaseException as error:
             self._errors.append(error)
 
-    def _write(self, saving: Saving, files: Files, notes: Notes) -> None:
-        note = _done(lambda: {name: vars(file) for name, file in saving.write(files).items()})
+    def _complete(self, saving: Saving, note: dict[str, Any], notes: Notes) -> None:
         if not saving.world.is_main:
             return notes.leave(note)
         try:
@@ -127,6 +147,15 @@ def _done(work: Callable[[], Any]) -> dict[str, Any]:
         return {"done": work()}
     except BaseException as error:
         return {"error": message_of(error)}
+
+
+def _then(note: dict[str, Any], work: Callable[[], None]) -> dict[str, Any]:
+    """The note, if `work` does not fail."""
+    return note | {key: text for key, text in _done(work).items() if key == "error"} if "error" not in note else note
+
+
+def _entries(files: dict[str, File]) -> dict[str, Any]:
+    return {name: vars(file) for name, file in files.items()}
 
 
 def _raise_told(notes: list[dict[str, Any]], what: str) -> None:

@@ -18,6 +18,7 @@ from .errors import CheckpointError
 from .gradients import load_gradients
 from .loaders import load_loaders
 from .manifest import check_content, check_sizes, read_manifest
+from .parallel import all_of, threads_for
 from .stored import Stored, stored_tensors
 from .tree import decode
 from .writing import on_main, together
@@ -33,7 +34,7 @@ class Checkpoint:
         CheckpointError: a file is missing or damaged.
     """
 
-    def __init__(self, folder: Path, rank: int, weights_only: bool) -> None:
+    def __init__(self, folder: Path, rank: int, weights_only: bool, threads: int = 1) -> None:
         self.folder = folder
         self.weights_only = weights_only
         self.manifest = read_manifest(folder)
@@ -48,9 +49,7 @@ class Checkpoint:
             own_name(self.rank),
             *(name_of(kind[:-1], i) for kind in ("models", "optimizers") for i in range(len(self.state[kind]))),
         ]
-        for stem in stems:
-            for stored in self.tensors(stem).values():
-                stored.verify()
+        all_of([stored.verify for stem in stems for stored in self.tensors(stem).values()], threads)
 
     def tensors(self, stem: str) -> dict[str, Stored]:
         """The tensors of a component."""
@@ -121,7 +120,8 @@ def open_checkpoint(accelerator: Checkpointing, input_dir: str | None, weights_o
 def together_open(accelerator: Checkpointing, folder: Path, weights_only: bool) -> Checkpoint:
     """Open a checkpoint on every process, or on none."""
     opened: list[Checkpoint] = []
-    together(accelerator.world, lambda: opened.append(Checkpoint(folder, accelerator.process_index, weights_only)), "")
+    rank, threads = accelerator.process_index, threads_for(accelerator.world)
+    together(accelerator.world, lambda: opened.append(Checkpoint(folder, rank, weights_only, threads)), "")
     opened[0].same_number = opened[0].manifest.processes == accelerator.num_processes
     return opened[0]
 

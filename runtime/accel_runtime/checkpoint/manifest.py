@@ -88,9 +88,13 @@ def path_of(folder: Path, name: str) -> Path:
         CheckpointError: outside the folder.
     """
     path = folder / name
-    if Path(name).is_absolute() or ".." in Path(name).parts or folder.resolve() not in path.resolve().parents:
+    if os.path.isabs(name) or ".." in Path(name).parts or not _inside(os.path.realpath(folder), os.path.realpath(path)):
         raise CheckpointError(f"{folder / NAME} names a file outside the checkpoint, {name!r}: do not load it")
     return path
+
+
+def _inside(folder: str, path: str) -> bool:
+    return path.startswith(os.path.join(folder, ""))
 
 
 def check_sizes(folder: Path, manifest: Manifest) -> None:

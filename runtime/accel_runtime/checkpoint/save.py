@@ -16,6 +16,7 @@ from .disk import Unsynced, sync_folder
 from .errors import CheckpointError
 from .lone import guarded_place, meet
 from .manifest import File, Manifest, describe
+from .parallel import threads_for
 from .staging import Staging
 from .writing import message_of, on_main, together, write_files
 
@@ -71,10 +72,14 @@ class Saving:
 
     def write(self, files: Files) -> dict[str, File]:
         """Write this process's files, to the disk where that cannot wait."""
-        written = write_files(self.path, files, self.unsynced)
+        written = self.write_to_memory(files)
         if self.unsynced.soon:
             self.unsynced.sync()
         return written
+
+    def write_to_memory(self, files: Files) -> dict[str, File]:
+        """Write this process's files, which may be in the memory of the system only."""
+        return write_files(self.path, files, self.unsynced, threads_for(self.world))
 
     def finish(self, files: Files) -> str:
         """Write on every process, then make it a checkpoint; where it is."""

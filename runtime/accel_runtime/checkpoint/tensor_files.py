@@ -19,7 +19,7 @@ import torch
 from .checksums import BLOCK, Checksum, checksum
 from .disk import Unsynced
 from .errors import CheckpointError
-from .memory import begin_writeback, bytes_of, map_file, view_of
+from .memory import allocate, begin_writeback, bytes_of, map_file, view_of
 
 _NAMES = {
     torch.bool: "BOOL",
@@ -41,7 +41,9 @@ _NAMES = {
 }
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 _MOST_HEADER = 100_000_000
-_AT_ONCE = 64 * BLOCK
+_AT_ONCE = 2**22
+"""Bytes; pieces of a file that begin at multiples of it lie in the system's largest pages, which cost least to write and to map."""
+_PAGE = 4096
 _LARGEST = 2**32 - 1
 
 
@@ -68,18 +70,20 @@ def write_tensors(
         OSError: the file cannot be written.
     """
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
-    parts = {name: bytes_of(tensor) for name, tensor in ordered}
     header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
     at = 0
     for name, tensor in ordered:
-        stop = at + parts[name].numel()
+        stop = at + tensor.numel() * tensor.element_size()
         header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, stop]}
         at = stop
-    size = len(_head(header, dict.fromkeys(parts, _LARGEST)))
+    size = len(_head(header, dict.fromkeys(tensors, _LARGEST)))
     with open(path, "wb", buffering=0) as file:
+        if at >= _AT_ONCE:
+            size += -size % _PAGE
+            allocate(file, size + at)
         file.seek(size)
-        soon = unsynced is None or unsynced.soon
-        checksums = {name: _write_part(file, part, soon) for name, part in parts.items()}
+        begin = unsynced is None or unsynced.begin
+        checksums = {name: _write_part(file, bytes_of(tensor), begin) for name, tensor in ordered}
         head = _head(header, checksums, size)
         file.seek(0)
         _write_all(file, memoryview(head))
@@ -98,14 +102,17 @@ def _head(header: dict[str, Any], checksums: dict[str, int], size: int = 0) -> b
     return len(text).to_bytes(8, "little") + text
 
 
-def _write_part(file: Any, part: torch.Tensor, soon: bool) -> int:
+def _write_part(file: Any, part: torch.Tensor, begin: bool) -> int:
     """Write the bytes of a tensor; each is summed up while it is in the processor's cache. Returns the checksum."""
     sums = Checksum()
-    for start in range(0, part.numel(), _AT_ONCE):
-        piece = part[start : start + _AT_ONCE]
-        sums.add(piece)
-        _write_all(file, view_of(piece))
-        if soon:
+    written = summed = 0
+    while written < part.numel():
+        stop = min(written + _AT_ONCE - file.tell() % _AT_ONCE, part.numel())
+        whole = min(stop + -stop % BLOCK, part.numel())
+        sums.add(part[summed:whole])
+        _write_all(file, view_of(part[written:stop]))
+        written, summed = stop, whole
+        if begin:
             begin_writeback(file)
     return sums.value
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ import torch
 from .memory import bytes_of, view_of
 from .tensor_files import storable
 
-_PLAIN = (type(None), bool, int, float, str)
+_PLAIN = {type(None), bool, int, float, str}
 
 
 class NotPlain(TypeError):
@@ -50,13 +50,15 @@ class Encoder:
         if kind is dict or kind is OrderedDict:
             return self._dict(value, path)
         if kind is list:
-            return [self.encode(item, _join(path, i)) for i, item in enumerate(value)]
+            return self._items(value, path)
         if kind in (tuple, set, frozenset, torch.Size):
-            return {
-                "!": "size" if kind is torch.Size else kind.__name__,
-                "v": [self.encode(item, _join(path, i)) for i, item in enumerate(value)],
-            }
+            return {"!": "size" if kind is torch.Size else kind.__name__, "v": self._items(value, path)}
         return self._special(value, path)
+
+    def _items(self, value: Iterable[Any], path: str) -> list[Any]:
+        if set(map(type, value)) <= _PLAIN:  # long lists of numbers, as random streams have them
+            return list(value)
+        return [self.encode(item, _join(path, i)) for i, item in enumerate(value)]
 
     def _dict(self, value: dict[Any, Any], path: str) -> Any:
         if type(value) is dict and all(type(key) is str for key in value) and "!" not in value:
@@ -121,7 +123,7 @@ def decode(value: Any, tensor: Callable[[str], Any]) -> Any:
         ValueError: this is nothing that `Encoder` has made.
     """
     if isinstance(value, list):
-        return [decode(item, tensor) for item in value]
+        return list(value) if set(map(type, value)) <= _PLAIN else [decode(item, tensor) for item in value]
     if not isinstance(value, dict):
         return value
     if "!" not in value:

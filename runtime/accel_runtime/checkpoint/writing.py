@@ -7,6 +7,7 @@ import json
 import os
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,18 +20,18 @@ from .checksums import checksum_of_file
 from .disk import Unsynced
 from .errors import CheckpointError
 from .manifest import File
+from .memory import is_plain
+from .parallel import all_of
 from .tensor_files import write_tensors
 
 T = TypeVar("T")
 
 
-def write_files(folder: Path, files: Files, unsynced: Unsynced) -> dict[str, File]:
+def write_files(folder: Path, files: Files, unsynced: Unsynced, threads: int = 1) -> dict[str, File]:
     """Write the files of one process, noted as `unsynced`; what the manifest must say of them."""
-    written = {}
-    for name, (tensors, metadata) in files.tensors.items():
-        with _naming(folder / name):
-            header = write_tensors(folder / name, tensors, metadata, unsynced)
-        written[name] = File((folder / name).stat().st_size, header, of_header=True)
+    on_host = all(is_plain(tensor) for tensors, _ in files.tensors.values() for tensor in tensors.values())
+    works = [partial(_write_tensors, folder / name, *file, unsynced) for name, file in files.tensors.items()]
+    written = dict(zip(files.tensors, all_of(works, threads if on_host else 1), strict=True))
     for name, content in files.json.items():
         with _naming(folder / name):
             (folder / name).write_text(json.dumps(content), encoding="utf-8")
@@ -43,6 +44,12 @@ def write_files(folder: Path, files: Files, unsynced: Unsynced) -> dict[str, Fil
                 torch.save(value, folder / name)
             written[name] = _closed(folder / name, unsynced)
     return written
+
+
+def _write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str], unsynced: Unsynced) -> File:
+    with _naming(path):
+        header = write_tensors(path, tensors, metadata, unsynced)
+    return File(path.stat().st_size, header, of_header=True)
 
 
 @contextlib.contextmanager

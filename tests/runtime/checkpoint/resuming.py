@@ -83,19 +83,20 @@ class Training:
 
 def assert_exact(training: Training, n: int, stops: list[int]) -> None:
     """Interrupted anywhere and resumed on as many processes, the training is the uninterrupted one, bit by bit."""
-    folders = [tempfile.mkdtemp(prefix="resumed-") for _ in stops]
+    with tempfile.TemporaryDirectory(prefix="resumed-") as top:
 
-    def work() -> list[Any]:
-        full = training.run(folders[0])
-        return [
-            full,
-            *(
-                (training.run(folder, stop), training.run(folder, resume=True))
-                for stop, folder in zip(stops, folders, strict=True)
-            ),
-        ]
+        def work() -> list[Any]:
+            folders = [str(Path(top) / str(stop)) for stop in stops]
+            return [
+                training.run(folders[0]),
+                *(
+                    (training.run(folder, stop), training.run(folder, resume=True))
+                    for stop, folder in zip(stops, folders, strict=True)
+                ),
+            ]
 
-    for rank, (full, *pairs) in enumerate(run_ranks(work, n, timeout=120)):
+        ranks = run_ranks(work, n, timeout=120)
+    for rank, (full, *pairs) in enumerate(ranks):
         for stop, (before, after) in zip(stops, pairs, strict=True):
             where = f"process {rank} of {n}, stopped after {stop}"
             assert before["history"] == full["history"][:stop], where
@@ -105,10 +106,10 @@ def assert_exact(training: Training, n: int, stops: list[int]) -> None:
 
 def assert_same_samples(training: Training, n: int, m: int, stop: int, tolerance: float = 1e-5) -> None:
     """Interrupted on `n` processes and resumed on `m`, the training sees the same samples, with the same losses up to rounding."""
-    folder = tempfile.mkdtemp(prefix="resumed-")
-    full = run_ranks(lambda: training.run(str(Path(folder) / "full")), m, timeout=120)[0]
-    run_ranks(lambda: training.run(folder, stop), n, timeout=120)
-    after = run_ranks(lambda: training.run(folder, resume=True), m, timeout=120)[0]
+    with tempfile.TemporaryDirectory(prefix="resumed-") as folder:
+        full = run_ranks(lambda: training.run(str(Path(folder) / "full")), m, timeout=120)[0]
+        run_ranks(lambda: training.run(folder, stop), n, timeout=120)
+        after = run_ranks(lambda: training.run(folder, resume=True), m, timeout=120)[0]
     expected = full["history"][stop:]
     assert [(epoch, seen) for epoch, _, seen, _ in after["history"]] == [
         (epoch, seen) for epoch, _, seen, _ in expected

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from torch import nn
 from accel_runtime import Accelerator, ProjectConfiguration
 from accel_runtime.checkpoint.background import Background
 from accel_runtime.checkpoint.copies import Copies
+from accel_runtime.checkpoint.disk import is_local
 from accel_runtime.checkpoint.errors import CheckpointError
 from accel_runtime.checkpoint.notes import Notes
+from accel_runtime.checkpoint.parallel import all_of
 
 from ..ranks import run_ranks
 from ..training import assert_identical, weights
@@ -179,3 +182,51 @@ def test_copies_of_any_tensor_are_its_values() -> None:
     plain.zero_()
     assert torch.equal(copies["plain"], plain_then) and torch.equal(copies["turned"], plain_then.t())
     assert all(torch.equal(copies[name], tensors[name]) for name in ("conjugated", "empty", "scalar", "spread"))
+
+
+def test_the_first_unannounced_one_is_written_at_once_and_later_ones_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Trained(tmp_path)
+    copies, copied = trained.accelerator.background.copies, []
+    monkeypatch.setattr(
+        copies, "replace_tensors", lambda *given: (copied.append(1), Copies.replace_tensors(copies, *given))
+    )
+    good = trained.step()
+    trained.accelerator.save_state(async_save=True)
+    trained.step()
+    assert len(copied) == (0 if is_local(tmp_path) else 1)
+    trained.accelerator.wait_for_checkpoint()
+    second = trained.step()
+    trained.accelerator.save_state(async_save=True)
+    trained.step()
+    assert len(copied) == (1 if is_local(tmp_path) else 2)
+    for number, expected in enumerate((good, second)):
+        trained.accelerator.load_state(tmp_path / "checkpoints" / f"checkpoint_{number}")
+        assert_identical(weights(trained.model), expected)
+
+
+def test_error_of_the_first_one_is_raised_by_who_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = Trained(tmp_path)
+    trained.step()
+    monkeypatch.setattr("accel_runtime.checkpoint.writing.write_tensors", lambda *_: _failing(0))
+    trained.accelerator.save_state(async_save=True)
+    with pytest.raises(CheckpointError, match=r"Input/output error: .*\.safetensors"):
+        trained.accelerator.wait_for_checkpoint()
+    assert names(trained) == []
+
+
+def test_all_are_done_in_their_order_and_the_first_error_is_raised() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if number == 5:
+            raise OSError(errno.EIO, "five")
+        done.append(number)
+        return number * number
+
+    assert all_of([partial(work, n) for n in range(5)], 3) == [0, 1, 4, 9, 16]
+    assert sorted(done) == list(range(5))
+    with pytest.raises(OSError, match="five"):
+        all_of([partial(work, n) for n in range(9)], 2)
+    assert all_of([], 4) == []

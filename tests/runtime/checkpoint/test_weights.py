@@ -54,6 +54,21 @@ def test_parts_of_an_earlier_save_go(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["config.json", "model.safetensors"]
 
 
+def test_large_file_begins_its_tensors_at_a_page_and_sums_them_up_as_a_small_one_does(tmp_path: Path) -> None:
+    big = torch.randint(0, 255, (5 * 2**20 + 12_345,), dtype=torch.uint8)
+    tensors = {"a": torch.randn(7), "b": big, "c": torch.randn(2**18 + 3, dtype=torch.float64), "d": big[:70_000]}
+    write_tensors(tmp_path / "all", tensors)
+    file = TensorFile(tmp_path / "all")
+    assert int.from_bytes((tmp_path / "all").read_bytes()[:8], "little") % 4096 == 4096 - 8
+    for name, tensor in tensors.items():
+        write_tensors(tmp_path / name, {name: tensor})
+        assert TensorFile(tmp_path / name)._checksums[name] == file._checksums[name]
+        assert torch.equal(file.tensor(name), tensor)
+    flip(tmp_path / "all", 4096 + 5 * 2**20)
+    with pytest.raises(CheckpointError, match="'b' has another checksum"):
+        [TensorFile(tmp_path / "all").tensor(name) for name in tensors]
+
+
 def test_index_that_names_a_file_elsewhere(tmp_path: Path) -> None:
     accelerator = Accelerator(cpu=True)
     accelerator.save_model(nn.Linear(30, 30), tmp_path, "1KB")
