@@ -28,6 +28,7 @@ from .kwargs import (
 from .live import live_accelerator, set_live
 from .megatron_plugin import MegatronLMPlugin
 from .parallelism_config import ParallelismConfig
+from .pipelining import Pipelining
 from .plugins import FullyShardedDataParallelPlugin
 from .precision import Precision
 from .rng import share_streams
@@ -38,11 +39,10 @@ from .stepping import Stepping
 from .strategies import Settings, create
 from .tf32 import asked_tf32, set_tf32
 from .tracking_control import TrackingControl
-from .training import Training
 from .world import World
 
 
-class Accelerator(Training, Stepping, Joining, Combining, Saving, Checkpointing, TrackingControl):
+class Accelerator(Pipelining, Stepping, Joining, Combining, Saving, Checkpointing, TrackingControl):
     """Trains a script on any number of processes.
 
     Args:

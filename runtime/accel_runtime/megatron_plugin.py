@@ -14,8 +14,8 @@ _PREFIX = "MEGATRON_LM_"
 _ELSEWHERE = {
     "num_micro_batches": "use gradient_accumulation_steps",
     "gradient_clipping": "call accelerator.clip_grad_norm_ in the script",
-    "num_layers_per_virtual_pipeline_stage": "there are no pipelines by settings",
-    "pipeline_model_parallel_split_rank": "there are no pipelines by settings",
+    "num_layers_per_virtual_pipeline_stage": "a process has one stage",
+    "pipeline_model_parallel_split_rank": "give accelerator.pipeline_stage its cuts",
     "other_megatron_args": "there is no Megatron-LM behind it",
     "megatron_dataset_flag": "loaders are the script's own",
 }
@@ -30,7 +30,7 @@ class MegatronLMPlugin:
 
     Attributes:
         tp_degree: processes that share each layer.
-        pp_degree: only 1: a pipeline needs its lines in the script.
+        pp_degree: stages of a pipeline; the script prepares it (`Accelerator.prepare_pipeline`).
         use_distributed_optimizer: shard weights and optimizer states over the groups, instead of copying them.
         sequence_parallelism: share out the tokens between the split layers.
         recompute_activations: compute the blocks' activations again in the backward.
@@ -38,7 +38,7 @@ class MegatronLMPlugin:
         pipeline_model_parallel_split_rank, other_megatron_args, megatron_dataset_flag: change nothing; a warning says what to do.
 
     Raises:
-        ValueError: a degree below 1, or `pp_degree` above 1.
+        ValueError: a degree below 1, or both above 1.
     """
 
     tp_degree: int | None = None
@@ -56,11 +56,8 @@ class MegatronLMPlugin:
     def __post_init__(self) -> None:
         self.tp_degree = _degree("tp_degree", self.tp_degree)
         self.pp_degree = _degree("pp_degree", self.pp_degree)
-        if self.pp_degree > 1:
-            raise ValueError(
-                f"pp_degree is {self.pp_degree}: pipelines are written in the script with torch.distributed.pipelining (see the documentation of "
-                "strategies); use tp_degree, or shard the model with FullyShardedDataParallelPlugin"
-            )
+        if self.pp_degree > 1 and self.tp_degree > 1:
+            raise ValueError(f"tp_degree is {self.tp_degree} and pp_degree {self.pp_degree}: pipelines of split layers are not offered; leave one of them out")
         for name in ("sequence_parallelism", "recompute_activations", "use_distributed_optimizer"):
             if getattr(self, name) is None:
                 setattr(self, name, os.environ.get(_PREFIX + name.upper(), "false").lower() in ("1", "true", "yes"))
@@ -87,16 +84,19 @@ class MegatronLMPlugin:
             ValueError: the degree does not divide them.
         """
         assert self.tp_degree is not None
-        if processes % self.tp_degree:
+        assert self.pp_degree is not None
+        name, together = ("pp_degree", self.pp_degree) if self.pp_degree > 1 else ("tp_degree", self.tp_degree)
+        if processes % together:
             raise ValueError(
-                f"tp_degree is {self.tp_degree} and there are {processes} processes: choose a degree that divides their number"
+                f"{name} is {together} and there are {processes} processes: choose a degree that divides their number"
             )
-        groups = processes // self.tp_degree
+        groups = processes // together
         sharded = bool(self.use_distributed_optimizer)
         return ParallelismConfig(
             dp_replicate_size=1 if sharded else groups,
             dp_shard_size=groups if sharded else 1,
             tp_size=self.tp_degree,
+            pp_size=self.pp_degree,
             cp_size=1,
             sp_size=1,
             sequence_parallel=bool(self.sequence_parallelism) and self.tp_degree > 1,

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-_SIZES = ("dp_replicate_size", "dp_shard_size", "cp_size", "sp_size", "tp_size")
+_SIZES = ("pp_size", "dp_replicate_size", "dp_shard_size", "cp_size", "sp_size", "tp_size")
 """In the order of the mesh: neighbours in the last dimension are neighbours among the processes."""
 _STRATEGIES = ("allgather", "alltoall")
 _ATTENTIONS = ("sdpa", "flash_attention_2", "flash_attention_3")
@@ -84,6 +84,8 @@ class ParallelismConfig:
         cp_size: processes that share each sequence (context parallelism), and the batch; see `Accelerator.maybe_context_parallel`.
         cp_handler: how they exchange keys and values; all of them are gathered either way.
         sp_size: only 1.
+        pp_size: stages of a pipeline, one on each process, of which `dp_replicate_size` copies share out the batches; see
+            `Accelerator.prepare_pipeline`.
 
     Raises:
         ValueError: a size below 1, or of something that is not there.
@@ -102,6 +104,7 @@ class ParallelismConfig:
     sp_backend: str | None = None
     sp_handler: DeepSpeedSequenceParallelConfig | None = None
     device_mesh: Any = field(default=None, repr=False)
+    pp_size: int | None = None
 
     def __post_init__(self) -> None:
         for name in _SIZES:
@@ -128,7 +131,7 @@ class ParallelismConfig:
     @property
     def non_data_parallel_size(self) -> int:
         """Processes that work on the same part of a batch."""
-        return self.tp_size * self.cp_size * self.sp_size  # type: ignore[operator]
+        return self.tp_size * self.cp_size * self.sp_size * self.pp_size  # type: ignore[operator]
 
     @property
     def dp_replicate_enabled(self) -> bool:
@@ -151,6 +154,10 @@ class ParallelismConfig:
         return self.tp_size > 1  # type: ignore[operator]
 
     @property
+    def pp_enabled(self) -> bool:
+        return self.pp_size > 1  # type: ignore[operator]
+
+    @property
     def active_mesh_dims(self) -> list[str]:
         """The dimensions of the mesh, those of size 1 left out."""
         return [name.removesuffix("_size") for name in _SIZES if getattr(self, name) > 1]
@@ -163,7 +170,7 @@ class ParallelismConfig:
     @property
     def non_dp_dim_names(self) -> list[str]:
         """Dimensions whose processes work on the same part of a batch."""
-        return self._active("cp", "sp", "tp")
+        return self._active("pp", "cp", "sp", "tp")
 
     @property
     def dp_shard_cp_dim_names(self) -> list[str]:
@@ -215,8 +222,11 @@ class ParallelismConfig:
             raise ValueError(
                 f"sp_size is {self.sp_size}: sequence parallelism of DeepSpeed is not offered; cp_size shares sequences, too"
             )
+        beside = [name for name in _SIZES[2:] if getattr(self, name) > 1]
+        if self.pp_enabled and beside:
+            raise ValueError(f"pp_size is {self.pp_size} and {beside[0]} {getattr(self, beside[0])}: pipelines go with dp_replicate_size only; leave one out")
         if self.total_size != processes:
-            sizes = " x ".join(f"{name} {getattr(self, name)}" for name in _SIZES if name not in ("cp_size", "sp_size") or getattr(self, name) > 1)
+            sizes = " x ".join(f"{name} {getattr(self, name)}" for name in _SIZES if name not in ("pp_size", "cp_size", "sp_size") or getattr(self, name) > 1)
             raise ValueError(
                 f"{sizes} is {self.total_size}, and there are {processes} processes: let the sizes multiply to their number"
             )

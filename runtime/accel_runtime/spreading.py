@@ -50,4 +50,6 @@ def spreading(
         raise ValueError(
             f"deepspeed_plugin and {asked[0]} are both given: DeepSpeed shards by itself; give one of them"
         )
+    if fsdp is not None and parallelism is not None and parallelism.pp_enabled:
+        raise ValueError("pp_size and an fsdp_plugin are both given: the stages of a pipeline are not sharded; leave one of them out")
     return Spreading(deepspeed, fsdp, megatron, parallelism)

@@ -138,8 +138,10 @@ def test_degrees_of_megatron():
     assert MegatronLMPlugin(tp_degree=2).parallelism(6).dp_replicate_size == 3
     with pytest.raises(ValueError, match="tp_degree is 2 and there are 3 processes"):
         plugin.parallelism(3)
-    with pytest.raises(ValueError, match="pp_degree is 2: pipelines are written in the script"):
-        MegatronLMPlugin(pp_degree=2)
+    with pytest.raises(ValueError, match="tp_degree is 2 and pp_degree 2: pipelines of split layers are not offered"):
+        MegatronLMPlugin(tp_degree=2, pp_degree=2)
+    sizes = MegatronLMPlugin(pp_degree=2).parallelism(4)
+    assert (sizes.pp_size, sizes.tp_size, sizes.dp_replicate_size) == (2, 1, 2)
     with pytest.warns(UserWarning, match=r"num_micro_batches changes nothing: use gradient_accumulation_steps"):
         MegatronLMPlugin(num_micro_batches=4)
 

@@ -1,39 +1,94 @@
-"""The pipeline of the documentation: losses and weights of one process."""
+"""Pipelines: losses and weights of one process, whatever is before, between and after the steps."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed.pipelining  # once here instead of in every child
 from torch import nn
 from torch.utils.data import DataLoader
 
+from accel_runtime import GradScalerKwargs, ParallelismConfig
+from accel_runtime.stages import cut_evenly, largest_divisor, slices
+
 from .ranks import run_ranks
-from .training import assert_close, data, seed
+from .training import accelerated, assert_close, data, seed
 
 PAGE = Path(__file__).parents[2] / "docs" / "strategies.md"
+TWO = {"parallelism_config": ParallelismConfig(pp_size=2)}
+TWICE = {"parallelism_config": ParallelismConfig(pp_size=2, dp_replicate_size=2)}
 
 
 def layers():
-    return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
+    return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.0), nn.Linear(16, 1))
 
 
-def by_hand():
+def program(trainer, epochs=1, save=None, load=None, schedule="1F1B", clip=1.0, rows=35):
+    """AdamW in two groups, with a scheduler; the last batch is uneven."""
     seed()
-    model = layers()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    losses = []
-    for x, y in DataLoader(data(35), batch_size=8, shuffle=True, drop_last=True):
-        loss = nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses, model.state_dict()
+    stage = trainer.pipeline_stage(layers())
+    groups = [{"params": [p for p in stage.parameters() if p.ndim == d], "weight_decay": w} for d, w in ((2, 0.1), (1, 0.0))]
+    optimizer = torch.optim.AdamW(groups, lr=1e-2)
+    ticking = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+    stage, optimizer, ticking, loader = trainer.prepare(stage, optimizer, ticking, DataLoader(data(rows), 8, shuffle=True))
+    pipeline = trainer.prepare_pipeline(stage, nn.functional.mse_loss, 4, schedule)
+    if load:
+        trainer.load_state(load)
+    losses, norms = [], []
+    for _ in range(epochs):
+        for x, y in loader:
+            with trainer.accumulate(stage):
+                losses.append(pipeline.step(x, target=y).item())
+                norms.append(trainer.clip_grad_norm_(stage.parameters(), clip).item() if trainer.sync_gradients else 0.0)
+                optimizer.step()
+                ticking.step()
+                optimizer.zero_grad()
+    if save:
+        trainer.save_state(save)
+    stage.eval()
+    rated = trainer.gather_for_metrics(next(iter(loader))[0])
+    output = pipeline.eval(rated)
+    return {
+        "losses": losses,
+        "norms": norms,
+        "output": output.float(),
+        "weights": dict(trainer.get_state_dict(stage)),
+        "optimizer": trainer.get_state_dict(optimizer),
+    }
+
+
+@pytest.mark.parametrize(
+    ("n", "settings", "steps", "schedule"), [(2, TWO, 1, "1F1B"), (4, TWICE, 2, "GPipe")], ids=["2", "2 copies of 2, accumulating"]
+)
+def test_losses_weights_and_states_of_one_process(n, settings, steps, schedule):
+    (one,) = accelerated(program, 1, gradient_accumulation_steps=steps)
+    for got in accelerated(functools.partial(program, schedule=schedule), n, gradient_accumulation_steps=steps, **settings):
+        got.pop("streams"), one.pop("streams", None)
+        assert_close(got, one, 1e-5)
+
+
+def test_fp16_with_its_scaler():
+    settings = {"mixed_precision": "fp16", "env": {"ACCELERATE_FP16_ON_CPU": "true"}, "kwargs_handlers": [GradScalerKwargs(init_scale=64.0)]}
+    (alone,) = accelerated(program, 1, **settings)
+    for got in accelerated(program, 2, **settings, **TWO):
+        assert_close(got["losses"], alone["losses"], 2e-2)
+        assert_close(got["norms"], alone["norms"], 5e-2)
+
+
+def test_saved_states_resume_on_two_processes_and_on_one(tmp_path):
+    """The second epoch of a run that was never stopped."""
+    (whole,) = accelerated(functools.partial(program, epochs=2), 1)
+    accelerated(functools.partial(program, save=tmp_path / "state"), 2, **TWO)
+    for n, settings in ((2, TWO), (1, {})):
+        for got in accelerated(functools.partial(program, load=tmp_path / "state"), n, **settings):
+            assert_close(got["losses"], whole["losses"][5:], 1e-5)
+            assert_close(got["weights"], whole["weights"], 1e-5)
+            assert_close(got["optimizer"]["state"], whole["optimizer"]["state"], 1e-4)
 
 
 def test_the_lines_of_the_documentation(tmp_path, monkeypatch):
@@ -41,15 +96,45 @@ def test_the_lines_of_the_documentation(tmp_path, monkeypatch):
     lines = PAGE.read_text().partition("## Pipelines")[2].partition("```python\n")[2].partition("```")[0]
     code = compile(lines, "docs/strategies.md", "exec")
 
-    def program():
+    def page():
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code, {"make_layers": layers, "dataset": data(35)})
-        return [float(line) for line in printed.getvalue().split()]
+        return [float(line) for line in printed.getvalue().split()], torch.load("model.pt")
 
-    losses, weights = by_hand()
-    first, second = run_ranks(program, 2)
+    (losses, weights), *_ = run_ranks(page, 1)
+    variables = {"ACCELERATE_USE_PARALLELISM_CONFIG": "true", "PARALLELISM_CONFIG_PP_SIZE": "2"}
+    (first, saved), (second, _) = run_ranks(page, 2, env=variables)
     assert_close(first, losses, 1e-5)
     assert second == []
-    saved = torch.load(tmp_path / "model.pt")
-    assert_close({name: saved[name] for name in weights}, dict(weights), 1e-5)
+    assert_close(dict(saved), dict(weights), 1e-5)
+
+
+def test_stages():
+    model = layers()
+    assert cut_evenly(model, 2) == [2] and cut_evenly(model, 3) == [2, 5]
+    first, second = slices(model, [2], 2)
+    assert [*first.state_dict(), *second.state_dict()] == list(model.state_dict())
+    assert [largest_divisor(rows, 4) for rows in (8, 6, 3, 5, 0)] == [4, 3, 3, 1, 1]
+    with pytest.raises(ValueError, match="pp_size is 4 and 3 layers of the model have parameters"):
+        cut_evenly(model, 4)
+    with pytest.raises(ValueError, match=r"cuts is \[0\]: for pp_size 2 it takes 1 rising numbers from 1 to 5"):
+        slices(model, [0], 2)
+    shared = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match=r"0\.weight is a weight of stages 0 and 1"):
+        slices(nn.Sequential(shared, nn.Tanh(), nn.Sequential(shared)), [1], 2)
+
+
+def test_what_is_refused():
+    def body(trainer):
+        with pytest.raises(RuntimeError, match="the loss belongs to the schedule"):
+            trainer.backward(torch.zeros((), requires_grad=True))
+        with pytest.raises(ValueError, match="schedule is 'zigzag': it must be '1F1B' or 'GPipe'"):
+            trainer.prepare_pipeline(layers(), None, schedule="zigzag")
+        with pytest.raises(ValueError, match=r"two stages of the pipeline have a weight named '0\.bias'"):
+            trainer.prepare(layers())
+        return {}
+
+    accelerated(body, 2, **TWO)
+    with pytest.raises(ValueError, match="pp_size is 2 and tp_size 2: pipelines go with dp_replicate_size only"):
+        ParallelismConfig(pp_size=2, tp_size=2).check(4)

@@ -146,6 +146,7 @@ _PARALLELISM = (
     _parallel("dp_replicate_size", "groups of processes that each hold a whole model"),
     _parallel("dp_shard_size", "processes over which parameters are sharded"),
     _parallel("tp_size", "processes that share each layer (tensor parallelism)"),
+    _parallel("pp_size", "stages of a pipeline, one on each process (the script prepares it)"),
     _parallel("cp_size", "processes that share each sequence (context parallelism)"),
     _parallel("cp_backend", "understood; there is one way to share sequences", choice("torch")),
     _parallel(
@@ -215,7 +216,7 @@ _MEGATRON = (
         in_file=False,
     ),
     _megatron("tp_degree", COUNT, "processes that share each layer"),
-    _megatron("pp_degree", COUNT, "only 1: a pipeline needs its lines in the script"),
+    _megatron("pp_degree", COUNT, "stages of a pipeline (the script prepares it)"),
     _megatron("use_distributed_optimizer", YES_NO, "shard weights and optimizer states over the groups"),
     _megatron("recompute_activations", YES_NO, "compute activations again in backward instead of keeping them"),
     _megatron("num_micro_batches", COUNT, "understood; gradient_accumulation_steps says it"),

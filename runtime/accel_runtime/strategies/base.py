@@ -33,6 +33,8 @@ class Strategy:
         """The processes among which batches are shared out."""
         self.loss_world = world
         """The processes over which losses and gradients are averaged: those, times the ones that share sequences."""
+        self.stages: World | None = None
+        """The processes of this one's pipeline, where there are pipelines."""
         self.sequences: Sequences | None = None
         """How sequences are shared, where they are."""
         self.settings = settings
@@ -57,6 +59,9 @@ class Strategy:
     def backward(self, loss: torch.Tensor, **kwargs: Any) -> None:
         """`loss.backward(**kwargs)`."""
         loss.backward(**kwargs)
+
+    def average(self) -> None:
+        """Average the gradients that pipelines have left."""
 
     def no_sync(self) -> AbstractContextManager[None]:
         """Inside, backwards leave gradients local; the next one outside averages what has accumulated."""

@@ -153,8 +153,8 @@ def _sparse_parameters(model: nn.Module) -> set[torch.Tensor]:
 
 
 @torch.no_grad()
-def _broadcast(tensors: list[torch.Tensor], rank: int = 0) -> None:
-    """Overwrite the tensors by those of process `rank`."""
+def _broadcast(tensors: list[torch.Tensor], rank: int = 0, group: Any = None) -> None:
+    """Overwrite the tensors by those of process `rank` of `group`, by default of all."""
     strided = [t.detach() for t in tensors if t.layout is torch.strided and t.numel()]
     if strided:
-        dist._broadcast_coalesced(dist.group.WORLD, strided, _BROADCAST_BYTES, rank)
+        dist._broadcast_coalesced(group or dist.group.WORLD, strided, _BROADCAST_BYTES, rank)
