@@ -62,6 +62,13 @@ def test_weights_are_measured_against_the_noise_floor() -> None:
     ]
 
 
+def test_a_difference_that_counts_as_none_is_told_all_the_same() -> None:
+    weights = {"a": torch.ones(4), "b": torch.zeros(4)}
+    assert compare_leaves(weights, weights, {}).largest == 0
+    told = compare_leaves(weights, {"a": weights["a"] - 6e-8, "b": weights["b"] + 3e-8}, {})
+    assert told.reasons == [] and told.largest == pytest.approx(6e-8, rel=0.1) and told.largest_at == "a"
+
+
 def test_a_control_run_that_trained_differently_sets_no_floor() -> None:
     weights = {name: torch.ones(100) for name in ("a", "b", "c")}
     control = {name: weight * 1.5 for name, weight in weights.items()}
