@@ -1,38 +1,25 @@
 """Collective operations on nested data. No other module but the strategies talks to `torch.distributed` about data.
 
-A collective over tensors exchanges a short header first: how many tensors each process brings, of which types and
+A collective over tensors exchanges a short header: how many tensors each process brings, of which types and
 shapes. So processes that disagree all get the same error, which names what each of them brought, instead of a hang,
-a crash or uninitialised memory. The tensors then travel in one message, whatever their number and types.
+a crash or uninitialised memory. All tensors travel in one message, whatever their number and types: that of the header
+where the same has been gathered before, else the next one.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from . import fast_pickle
-from .nested import leaves, map_tensors, others, skeleton
+from .agreement import DistributedOperationException, agree, all_gather_into, all_gather_numbers, check_tensors
+from .nested import leaves, map_tensors
+from .tensor_bytes import Description, Shape, describe, joined, pack, unpack, width
 from .world import World
 
-_INLINE = 64  # header entries in the first message; more tensors than fit need a second one
-_ALIGN = 16  # bytes: every element type may be viewed at a multiple of it
-_DTYPES = sorted((t for t in vars(torch).values() if isinstance(t, torch.dtype)), key=str)
-_DTYPE_CODE = {dtype: code for code, dtype in enumerate(dict.fromkeys(_DTYPES))}
-_CODE_DTYPE = {code: dtype for dtype, code in _DTYPE_CODE.items()}
-
-all_gather_into: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-
-
-class DistributedOperationException(ValueError):
-    """The processes bring data that does not fit together, or are in different operations."""
-
-
-Shape = tuple[int, ...]
-Description = list[tuple[torch.dtype, Shape]]
+__all__ = ["DistributedOperationException", "all_gather_into"]
 
 
 def gather(world: World, data: Any) -> Any:
@@ -71,7 +58,7 @@ def reduce(world: World, data: Any, reduction: str = "mean", scale: float = 1.0)
     if reduction == "none":
         return data
     if world.size > 1:
-        _agree(world, "reduce", _tensors("reduce", data), data)
+        agree(world, "reduce", _tensors("reduce", data), data)
         data = map_tensors(lambda t: _reduced(world, t, reduction), data)
     return data if scale == 1.0 else map_tensors(lambda t: t * scale, data)
 
@@ -97,13 +84,13 @@ def broadcast(world: World, data: Any, from_process: int = 0) -> Any:
     tensors = list(leaves(data))
     if world.size == 1 or not tensors:
         return data
-    _agree(world, "broadcast", tensors, data)
-    wire = world.wire(tensors[0].device)
-    packed = _pack(tensors, wire)
+    agree(world, "broadcast", tensors, data)
+    description = describe(tensors)
+    packed = pack([t.detach() for t in tensors], world.wire(tensors[0].device), width(description))
     dist.broadcast(packed, group_src=from_process, group=world.group)
     if world.rank != from_process:
         with torch.no_grad():
-            for tensor, value in zip(tensors, _unpack(packed, _describe(tensors)), strict=True):
+            for tensor, value in zip(tensors, unpack(packed, description), strict=True):
                 tensor.copy_(value)
     return data
 
@@ -176,7 +163,7 @@ def all_gather_object(world: World, value: Any) -> list[Any]:
 
 def all_gather_number(world: World, number: int) -> list[int]:
     """Return every process's integer, in rank order."""
-    return [row[0] for row in _all_gather_numbers(world, [number], 1, world.wire())] if world.size > 1 else [number]
+    return [row[0] for row in all_gather_numbers(world, [number], 1, world.wire())] if world.size > 1 else [number]
 
 
 def any_process(world: World, flag: bool) -> bool:
@@ -208,7 +195,7 @@ def pad_across_processes(world: World, data: Any, dim: int = 0, pad_index: float
     """
     if world.size == 1:
         return data
-    found = _agree(world, "pad_across_processes", list(leaves(data)), data, lambda shape: ())
+    found = agree(world, "pad_across_processes", list(leaves(data)), data, lambda shape: ()).found
     longest = iter([_longest([rank[i][1] for rank in found], dim) for i in range(len(found[0]))])
     return map_tensors(lambda t: _pad(t, dim, next(longest), pad_index, pad_first), data)
 
@@ -222,30 +209,33 @@ def barrier(world: World) -> None:
 def _gather(world: World, data: Any, ragged: bool, spans: list[tuple[int, int]] | None = None) -> Any:
     if world.size == 1:
         return data
-    tensors = [t.detach() for t in _tensors("gather", data)]
-    tensors = [t if t.ndim else t[None] for t in tensors]
-    found = _agree(world, "gather", tensors, data, (lambda shape: shape[1:]) if ragged else None)
+    tensors = [t.detach() if t.ndim else t.detach()[None] for t in _tensors("gather", data)]
+    agreed = agree(world, "gather", tensors, data, (lambda shape: shape[1:]) if ragged else None, carried=True)
     if not tensors:
         return data
     if spans is not None:
-        for column in zip(*found, strict=True):
+        for column in zip(*agreed.found, strict=True):
             start = sum(shape[0] for _, shape in column[: world.rank])
             spans.append((start, start + column[world.rank][1][0]))
-    widths = [_width(description) for description in found]
-    packed = _pack(tensors, world.wire(tensors[0].device), max(widths))
-    received = packed.new_empty(world.size * packed.numel())
-    all_gather_into(received, packed, group=world.group)
-    gathered = iter(_joined(received.view(world.size, -1), found, tensors))
+    rows = _rows(world, tensors, max(map(width, agreed.found))) if agreed.rows is None else agreed.rows
+    values = joined(rows, agreed.found[0]) if agreed.alike else _joined_unequal(rows, agreed.found)
+    if isinstance(data, torch.Tensor):
+        return values[0] if values[0].device == data.device else values[0].to(data.device)
+    gathered = (value.to(own.device) for value, own in zip(values, tensors, strict=True))
     return map_tensors(lambda _: next(gathered), data)
 
 
-def _joined(received: torch.Tensor, found: list[Description], mine: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The rows of each tensor over all processes, on the device where this process had its own."""
-    dtype, shape = found[0][0]
-    if len(mine) == 1 and received.shape[1] == _bytes(dtype, shape) > 0 and all(each == found[0] for each in found):
-        return [received.view(dtype).view(-1, *shape[1:]).to(mine[0].device)]  # as it came, no copy
-    by_rank = [_unpack(part, description) for part, description in zip(received, found, strict=True)]
-    return [torch.cat(parts).to(own.device) for own, *parts in zip(mine, *by_rank, strict=True)]
+def _rows(world: World, tensors: list[torch.Tensor], row: int) -> torch.Tensor:
+    """The tensors of all processes as bytes `[processes, row]`."""
+    packed = pack(tensors, world.wire(tensors[0].device), row)
+    received = packed.new_empty(world.size, row)
+    all_gather_into(received.view(-1), packed, group=world.group)
+    return received
+
+
+def _joined_unequal(rows: torch.Tensor, found: list[Description]) -> list[torch.Tensor]:
+    by_rank = [unpack(row, description) for row, description in zip(rows, found, strict=True)]
+    return [torch.cat(parts) for parts in zip(*by_rank, strict=True)]
 
 
 def _reduced(world: World, tensor: torch.Tensor, reduction: str) -> torch.Tensor:
@@ -255,120 +245,8 @@ def _reduced(world: World, tensor: torch.Tensor, reduction: str) -> torch.Tensor
 
 
 def _tensors(call: str, data: Any) -> list[torch.Tensor]:
-    strange = next(others(data), None)
-    if strange is not None:
-        raise TypeError(f"{call} takes tensors, nested in lists, tuples and dictionaries, and got {type(strange).__name__}; use gather_object for other objects")
-    return list(leaves(data))
-
-
-def _agree(
-    world: World, call: str, tensors: list[torch.Tensor], data: Any, equal: Callable[[Shape], Shape] | None = None
-) -> list[Description]:
-    """What each process brings; an error on all of them unless types, dimensions and the `equal` part of the shapes agree."""
-    found = _exchange(world, call, tensors, data)
-    for index, column in enumerate(zip(*found, strict=True)):
-        fits = {(dtype, len(shape), equal(shape) if equal else shape) for dtype, shape in column}
-        if len(fits) > 1:
-            brought = "; ".join(f"process {rank} has {_name(item)}" for rank, item in enumerate(column))
-            which = "" if len(found[0]) == 1 else f" of tensor {index}"
-            remedy = "pad them with pad_across_processes" if call == "gather" else "bring the same shape and type on every process"
-            raise DistributedOperationException(f"{call}: the shapes{which} differ between processes: {brought}; {remedy}")
-    return found
-
-
-def _exchange(world: World, call: str, tensors: list[torch.Tensor], data: Any) -> list[Description]:
-    """All-gather (call, structure, types, shapes); checks call and structure."""
-    entries = [zlib.crc32(call.encode()), zlib.crc32(skeleton(data).encode())]
-    for dtype, shape in _describe(tensors):
-        entries += [_DTYPE_CODE[dtype], len(shape), *shape]
-    device = world.wire()
-    first = _all_gather_numbers(world, [len(entries), *entries[: _INLINE - 1]], _INLINE, device)
-    longest = max(row[0] for row in first)
-    rows = [row[1:] for row in first] if longest < _INLINE else _all_gather_numbers(world, entries, longest, device)
-    _check_same(call, [row[0] for row in rows], "are in different collective operations", call)
-    _check_same(call, [row[1] for row in rows], "bring different structures or keys", skeleton(data))
-    return [_parse(row[2 : first[rank][0]]) for rank, row in enumerate(rows)]
-
-
-def _all_gather_numbers(world: World, numbers: list[int], width: int, device: torch.device) -> list[list[int]]:
-    mine = torch.tensor(numbers + [0] * (width - len(numbers)), dtype=torch.int64, device=device)
-    everyone = mine.new_empty(world.size * width)
-    all_gather_into(everyone, mine, group=world.group)
-    return everyone.view(world.size, width).tolist()
-
-
-def _check_same(call: str, values: list[int], what: str, shown: str) -> None:
-    if len(set(values)) > 1:
-        groups = [[rank for rank, value in enumerate(values) if value == wanted] for wanted in dict.fromkeys(values)]
-        raise DistributedOperationException(
-            f"{call}: the processes {what}: ranks {' against '.join(map(str, groups))}; "
-            f"every process must make the same calls with the same structure of data, and this one has {shown}"
-        )
-
-
-def _describe(tensors: list[torch.Tensor]) -> Description:
-    return [(t.dtype, tuple(t.shape)) for t in tensors]
-
-
-def _parse(numbers: list[int]) -> Description:
-    found: Description = []
-    at = 0
-    while at < len(numbers):
-        code, ndim = numbers[at], numbers[at + 1]
-        found.append((_CODE_DTYPE[code], tuple(numbers[at + 2 : at + 2 + ndim])))
-        at += 2 + ndim
-    return found
-
-
-def _name(item: tuple[torch.dtype, Shape]) -> str:
-    return f"{list(item[1])} {str(item[0]).removeprefix('torch.')}"
-
-
-def _bytes(dtype: torch.dtype, shape: Shape) -> int:
-    count = dtype.itemsize
-    for length in shape:
-        count *= length
-    return count
-
-
-def _padded(size: int) -> int:
-    return -(-size // _ALIGN) * _ALIGN
-
-
-def _width(description: Description) -> int:
-    return sum(_padded(_bytes(dtype, shape)) for dtype, shape in description)
-
-
-def _pack(tensors: list[torch.Tensor], device: torch.device, width: int | None = None) -> torch.Tensor:
-    """All tensors as one row of bytes, each beginning at a multiple of `_ALIGN`; `width` bytes long."""
-    width = _width(_describe(tensors)) if width is None else width
-    if len(tensors) == 1 and tensors[0].numel() * tensors[0].element_size() == width:
-        return _as_bytes(tensors[0]).to(device)
-    packed = torch.zeros(width, dtype=torch.uint8, device=device)
-    at = 0
-    for tensor in tensors:
-        raw = _as_bytes(tensor)
-        packed[at : at + raw.numel()].copy_(raw)
-        at += _padded(raw.numel())
-    return packed
-
-
-def _unpack(packed: torch.Tensor, description: Description) -> list[torch.Tensor]:
-    values = []
-    at = 0
-    for dtype, shape in description:
-        size = _bytes(dtype, shape)
-        raw = packed[at : at + size].clone()  # a view's storage offset need not fit the element type
-        values.append(raw.view(dtype).view(shape) if size else raw.new_empty(shape, dtype=dtype))
-        at += _padded(size)
-    return values
-
-
-def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.detach().contiguous().reshape(-1)
-    if flat.numel() < 2:
-        flat = flat.clone(memory_format=torch.contiguous_format)  # one element or none may have any stride
-    return flat.view(torch.uint8)
+    check_tensors(call, data)
+    return [data] if isinstance(data, torch.Tensor) else list(leaves(data))
 
 
 def _longest(shapes: list[Shape], dim: int) -> int | None:

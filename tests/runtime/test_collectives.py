@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from accel_runtime import agreement
 from accel_runtime import collectives as c
 from accel_runtime.world import World
 
@@ -153,3 +154,48 @@ def test_rows_of_different_widths_are_refused_on_every_process(rows):
         return {"shape": list(trainer.gather_for_metrics(padded).shape)}
 
     assert [got["shape"] for got in accelerated(program, 2)] == [[rows, 5]] * 2
+
+
+def _messages(monkeypatch):
+    """The sizes of the messages that leave from now on, in bytes."""
+    sent = []
+    for name in ("_all_gather_two", "all_gather_numbers"):
+        plain = getattr(agreement, name)
+        monkeypatch.setattr(agreement, name, lambda *args, plain=plain: (sent.append(plain), plain(*args))[1])
+    plain = c.all_gather_into
+    monkeypatch.setattr(c, "all_gather_into", lambda *args, **kwargs: (sent.append(plain), plain(*args, **kwargs))[1])
+    return sent
+
+
+def test_what_was_gathered_before_takes_one_message(monkeypatch):
+    def body(world):
+        sent = _messages(monkeypatch)
+        shapes = [(300, 7), (2, 3), (50_000,), (200, 200, 5)]
+        counts = []
+        for turn in range(3):
+            before = len(sent)
+            for shape in shapes:
+                got = c.gather(world, torch.full(shape, world.rank + turn))
+                assert got.equal(torch.cat([torch.full(shape, rank + turn) for rank in range(world.size)]))
+            c.reduce(world, torch.ones(1))
+            counts.append(len(sent) - before)
+        return counts
+
+    for counts in on(2, body):
+        assert counts[0] > 5 and counts[2] == 5
+
+
+def test_a_shape_that_differs_from_last_time_is_found_and_the_next_ones_are_right():
+    def body(world):
+        for turn in range(6):
+            mine = torch.arange(600) + world.rank
+            if turn == 3:
+                with pytest.raises(ValueError, match=r"process 0 has \[600\] int64; process 1 has \[599\] int64"):
+                    c.gather(world, mine[world.rank :])
+            assert c.gather_rows(world, mine[: 5 + turn * world.rank]).tolist() == [*range(5), *range(1, 6 + turn)]
+            if turn == 4:
+                with pytest.raises(ValueError, match="different collective operations"):
+                    c.gather(world, mine) if world.is_main else c.broadcast(world, mine)
+            assert c.gather(world, {"a": mine, "b": mine[:3] > 0})["a"].tolist() == [*range(600), *range(1, 601)]
+
+    on(2, body)
