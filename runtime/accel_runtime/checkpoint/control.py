@@ -102,7 +102,7 @@ class Checkpointing(Behind):
             raise TypeError(
                 "Unsupported optimizer map location passed, please choose one of `None`, `'cpu'`, or `'on_device'`"
             )
-        asked = None if input_dir in (None, "auto") else os.fspath(input_dir)
+        asked = None if input_dir in (None, "auto") else os.path.expanduser(input_dir)
         weights_only = bool((load_kwargs or {}).get("weights_only", True))
         if asked is not None and is_foreign(Path(asked)):
             load_foreign(self, Path(asked), weights_only, **load_model_func_kwargs)

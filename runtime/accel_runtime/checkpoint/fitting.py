@@ -9,6 +9,7 @@ import torch
 from .capture import name_of, state_of
 from .errors import CheckpointError
 from .loaders import check_loaders
+from .stored import Stored
 
 if TYPE_CHECKING:
     from .control import Checkpointing
@@ -47,7 +48,7 @@ def check(accelerator: Checkpointing, models: list[Any], checkpoint: Checkpoint,
 
 
 def _check_model(accelerator: Checkpointing, model: Any, index: int, checkpoint: Checkpoint) -> None:
-    saved = checkpoint.read(checkpoint.state["models"][index], name_of("model", index), lambda stored: stored)
+    saved = checkpoint.read(checkpoint.state["models"][index], name_of("model", index), _outline)
     now = state_of(accelerator, model)
     differing = [f"{name} is in the checkpoint only" for name in saved if name not in now]
     differing += [f"{name} is not in the checkpoint" for name in now if name not in saved]
@@ -60,7 +61,7 @@ def _check_model(accelerator: Checkpointing, model: Any, index: int, checkpoint:
 
 
 def _check_optimizer(accelerator: Checkpointing, optimizer: torch.optim.Optimizer, index: int, checkpoint: Checkpoint) -> None:
-    saved = checkpoint.read(checkpoint.state["optimizers"][index], name_of("optimizer", index), lambda stored: stored)
+    saved = checkpoint.read(checkpoint.state["optimizers"][index], name_of("optimizer", index), _outline)
     sizes = [
         [len(group["params"]) for group in saved.get("param_groups", [])],
         [len(group) for group in accelerator.strategy.groups(optimizer)],
@@ -69,6 +70,17 @@ def _check_optimizer(accelerator: Checkpointing, optimizer: torch.optim.Optimize
         raise CheckpointError(
             f"{checkpoint.folder} is of another optimizer: its groups have {sizes[0]} parameters, and those prepared {sizes[1]}"
         )
+    for then, now in zip(saved.get("param_groups", []), optimizer.param_groups, strict=False):
+        lost, missing = sorted(set(then) - set(now)), sorted(set(optimizer.defaults) - set(then))
+        if lost and missing:  # newer versions of torch add options: those are missing only
+            raise CheckpointError(
+                f"{checkpoint.folder} is of another optimizer: it has options {lost} and {type(optimizer).__name__} has {missing}"
+            )
+
+
+def _outline(stored: Stored) -> torch.Tensor:
+    """A tensor's type and shape; bytes as they are, since values of other types are made of them."""
+    return stored.whole() if stored.dtype is torch.uint8 else torch.empty(stored.shape, dtype=stored.dtype, device="meta")
 
 
 def _listed(differing: list[str]) -> str:

@@ -17,7 +17,7 @@ from .capture import SHARED, STATE, is_sharded, name_of, own_name
 from .errors import CheckpointError
 from .gradients import load_gradients
 from .loaders import load_loaders
-from .manifest import check_content, check_sizes, read_manifest
+from .manifest import check_content, check_sizes, path_of, read_manifest
 from .parallel import all_of, threads_for
 from .stored import Stored, stored_tensors
 from .tree import decode
@@ -34,22 +34,41 @@ class Checkpoint:
         CheckpointError: a file is missing or damaged.
     """
 
-    def __init__(self, folder: Path, rank: int, weights_only: bool, threads: int = 1) -> None:
+    def __init__(self, folder: Path, rank: int, processes: int, weights_only: bool, threads: int = 1) -> None:
         self.folder = folder
         self.weights_only = weights_only
         self.manifest = read_manifest(folder)
         check_sizes(folder, self.manifest)
-        self.same_number = False
+        self.same_number = self.manifest.processes == processes
         self.rank = rank if rank < self.manifest.processes else 0
         self._components: dict[str, dict[str, Stored]] = {}
+        self._unpickled: dict[str, Any] = {}
         self.state = self._json(STATE)
         self.own = self._json(f"{own_name(self.rank)}.json")
-        stems = [
-            SHARED,
-            own_name(self.rank),
-            *(name_of(kind[:-1], i) for kind in ("models", "optimizers") for i in range(len(self.state[kind]))),
-        ]
-        all_of([stored.verify for stem in stems for stored in self.tensors(stem).values()], threads)
+        owners = [own_name(each) for each in ([self.rank] if self.same_number else range(self.manifest.processes))]
+        self._verify(owners, everything=rank == 0, threads=threads)
+
+    def _verify(self, owners: list[str], everything: bool, threads: int) -> None:
+        components = [name_of(kind[:-1], i) for kind in ("models", "optimizers") for i in range(len(self.state[kind]))]
+        stored = [each for stem in (SHARED, *owners, *components) for each in self.tensors(stem).values()]
+        all_of([each.verify for each in stored], threads)
+        wanted = {*self._pickled(), *(f"{stem}.json" for stem in owners)}
+        for name in self.manifest.files:
+            if name in wanted or (everything and not name.startswith("process_")):
+                check_content(self.folder, self.manifest, name)
+
+    def _pickled(self) -> list[str]:
+        entries = [entry for kind in ("models", "optimizers", "schedulers", "custom") for entry in self.state[kind]]
+        return [entry["pickled"] for entry in entries if "pickled" in entry]
+
+    def unpickle(self) -> None:
+        """Read what was pickled.
+
+        Raises:
+            CheckpointError: it holds more than tensors and plain values, and `weights_only` forbids that.
+        """
+        for name in self._pickled():
+            self._unpickled[name] = self._unpickle(name)
 
     def tensors(self, stem: str) -> dict[str, Stored]:
         """The tensors of a component."""
@@ -60,7 +79,7 @@ class Checkpoint:
     def read(self, entry: Any, stem: str, place: Callable[[Stored], Any] = Stored.whole) -> Any:
         """The value that `entry` describes, with its tensors from the files of `stem`."""
         if "pickled" in entry:
-            return self._unpickled(entry["pickled"])
+            return self._unpickled.pop(entry["pickled"])
         stored = self.tensors(stem)
 
         def tensor(name: str) -> Any:
@@ -86,8 +105,8 @@ class Checkpoint:
         except ValueError as error:
             raise CheckpointError(f"{path} is damaged: {error}") from error
 
-    def _unpickled(self, name: str) -> Any:
-        path = check_content(self.folder, self.manifest, name)
+    def _unpickle(self, name: str) -> Any:
+        path = path_of(self.folder, name)
         try:
             return torch.load(path, map_location="cpu", weights_only=self.weights_only)
         except pickle.UnpicklingError as error:
@@ -120,14 +139,14 @@ def open_checkpoint(accelerator: Checkpointing, input_dir: str | None, weights_o
 def together_open(accelerator: Checkpointing, folder: Path, weights_only: bool) -> Checkpoint:
     """Open a checkpoint on every process, or on none."""
     opened: list[Checkpoint] = []
-    rank, threads = accelerator.process_index, threads_for(accelerator.world)
-    together(accelerator.world, lambda: opened.append(Checkpoint(folder, rank, weights_only, threads)), "")
-    opened[0].same_number = opened[0].manifest.processes == accelerator.num_processes
+    rank, size, threads = accelerator.process_index, accelerator.num_processes, threads_for(accelerator.world)
+    together(accelerator.world, lambda: opened.append(Checkpoint(folder, rank, size, weights_only, threads)), "")
     return opened[0]
 
 
 def load(accelerator: Checkpointing, checkpoint: Checkpoint, **model_options: Any) -> None:
     """Set everything that is prepared or registered to what the checkpoint holds."""
+    together(accelerator.world, checkpoint.unpickle, "")
     models = list(accelerator._models)
     for hook in accelerator._load_hooks.values():
         hook(models, str(checkpoint.folder))

@@ -20,12 +20,7 @@ _WRITE = 2
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of a tensor as a one-dimensional uint8 tensor on the host; a view where it can be."""
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    if not plain.numel():
-        return torch.empty(0, dtype=torch.uint8)
-    size = plain.numel() * plain.element_size()
-    memory = (ctypes.c_char * size).from_address(plain.data_ptr())
-    memory.owner = plain  # type: ignore[attr-defined]
-    return torch.frombuffer(memory, dtype=torch.uint8)
+    return torch.frombuffer(_memory(plain), dtype=torch.uint8) if plain.numel() else torch.empty(0, dtype=torch.uint8)
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -36,11 +31,14 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def view_of(data: torch.Tensor) -> memoryview:
-    """The memory of a contiguous tensor on the host, for `file.write` and `zlib`; valid while the tensor lives."""
-    size = data.numel() * data.element_size()
-    if not size:
-        return memoryview(b"")
-    return memoryview((ctypes.c_char * size).from_address(data.data_ptr())).cast("B")
+    """The memory of a contiguous tensor on the host, for `file.write` and `zlib`; it keeps the tensor alive."""
+    return memoryview(_memory(data)).cast("B") if data.numel() else memoryview(b"")
+
+
+def _memory(data: torch.Tensor) -> Any:
+    memory = (ctypes.c_char * (data.numel() * data.element_size())).from_address(data.data_ptr())
+    memory.owner = data  # type: ignore[attr-defined]
+    return memory
 
 
 def map_file(path: Path) -> torch.Tensor:

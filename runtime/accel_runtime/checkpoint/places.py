@@ -45,10 +45,21 @@ def target_of(project: ProjectConfiguration, output_dir: str | None) -> tuple[Pa
         return folder / f"checkpoint_{number}", True
     if output_dir is None:
         return numbered_folder(project) / "checkpoint", False
-    target = Path(output_dir)
+    target = Path(output_dir).expanduser()
     if target.exists() and not target.is_dir():
         raise CheckpointError(f"{target} is a file: save_state needs the name of a folder")
+    if target.exists() and any(target.samefile(each) for each in _working_folders()):
+        raise CheckpointError(
+            f"save_state was given {output_dir!r}, in which this process works: give it a folder of its own, such as {str(target / 'state')!r}"
+        )
     return target, False
+
+
+def _working_folders() -> list[Path]:
+    try:
+        return [Path.cwd(), *Path.cwd().parents]
+    except OSError:  # it was removed
+        return []
 
 
 def next_number(target: Path) -> Path:
@@ -109,7 +120,7 @@ def existing(input_dir: str) -> Path:
     Raises:
         CheckpointError: there is none.
     """
-    folder = Path(input_dir)
+    folder = Path(input_dir).expanduser()
     recover(folder)
     if folder.is_file():
         raise CheckpointError(

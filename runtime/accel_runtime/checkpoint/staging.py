@@ -14,10 +14,10 @@ import re
 import secrets
 import shutil
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from .manifest import NAME, files_in, read_manifest
+from .manifest import NAME, read_manifest
 
 try:
     import fcntl
@@ -113,16 +113,36 @@ def remove(folder: Path) -> None:
 
 
 def _take_along(old: Path, new: Path) -> None:
-    """Link the files of `old` that belong to no checkpoint into `new`, where there is none of that name."""
-    belonging = set(read_manifest(old).files) if (old / NAME).exists() else set()
-    for name in files_in(old):
-        if name in belonging or (new / name).exists():
+    """Put what of `old` belongs to no checkpoint into `new` too, where there is nothing of that name: files as links, of any name."""
+    belonging = {NAME, f".{NAME}", _LOCK}
+    if (old / NAME).exists():
+        belonging |= set(read_manifest(old).files)
+    _take_folder(old, new, PurePosixPath(), belonging)
+
+
+def _take_folder(old: Path, new: Path, folder: PurePosixPath, belonging: set[str]) -> None:
+    for entry in os.scandir(old / folder):
+        name = folder / entry.name
+        if str(name) in belonging:
             continue
-        (new / name).parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(old / name, new / name)
-        except OSError:
-            shutil.copy2(old / name, new / name)
+        if entry.is_dir(follow_symlinks=False):
+            if not os.listdir(entry):
+                (new / name).mkdir(parents=True, exist_ok=True)
+            elif (new / name).is_dir() or not os.path.lexists(new / name):
+                _take_folder(old, new, name, belonging)
+        elif not os.path.lexists(new / name):
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            _take_file(old / name, new / name)
+
+
+def _take_file(old: Path, new: Path) -> None:
+    if old.is_symlink():
+        os.symlink(os.readlink(old), new)
+        return
+    try:
+        os.link(old, new)
+    except OSError:
+        shutil.copy2(old, new)
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -40,6 +40,8 @@ _NAMES = {
     torch.complex64: "C64",
 }
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
+METADATA = "__metadata__"
+"""Of the header's entries the one that is no tensor."""
 _MOST_HEADER = 100_000_000
 _AT_ONCE = 2**22
 """Bytes; pieces of a file that begin at multiples of it lie in the system's largest pages, which cost least to write and to map."""
@@ -68,9 +70,12 @@ def write_tensors(
 
     Raises:
         OSError: the file cannot be written.
+        ValueError: the format cannot hold a tensor of such a name.
     """
+    if METADATA in tensors:
+        raise ValueError(f"a tensor has the name {METADATA}, which the safetensors format keeps for itself")
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
-    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
+    header: dict[str, Any] = {METADATA: {"format": "pt", **(metadata or {})}}
     at = 0
     for name, tensor in ordered:
         stop = at + tensor.numel() * tensor.element_size()
@@ -96,7 +101,7 @@ def write_tensors(
 
 def _head(header: dict[str, Any], checksums: dict[str, int], size: int = 0) -> bytes:
     """What the file begins with, filled up to a multiple of eight bytes, or to `size`."""
-    header["__metadata__"]["checksums"] = json.dumps(checksums)
+    header[METADATA]["checksums"] = json.dumps(checksums)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (max(size - 8 - len(text), -len(text) % 8))
     return len(text).to_bytes(8, "little") + text
@@ -142,7 +147,7 @@ class TensorFile:
         self._start = len(head)
         try:
             header = json.loads(head[8:])
-            self.metadata: dict[str, str] = header.pop("__metadata__", None) or {}
+            self.metadata: dict[str, str] = header.pop(METADATA, None) or {}
             self._checksums: dict[str, int] = json.loads(self.metadata.get("checksums", "{}"))
             self.entries = {str(name): self._checked(entry) for name, entry in header.items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:

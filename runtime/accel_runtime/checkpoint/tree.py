@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .memory import bytes_of, view_of
-from .tensor_files import storable
+from .tensor_files import METADATA, storable
 
 _PLAIN = {type(None), bool, int, float, str}
 
@@ -69,6 +69,8 @@ class Encoder:
     def _tensor(self, value: torch.Tensor, path: str) -> dict[str, Any]:
         if value.layout is not torch.strided or value.is_quantized:
             raise NotPlain(f"{path or 'the value'} is a tensor of layout {value.layout}")
+        if path == METADATA:
+            raise NotPlain(f"a tensor has the name {path}, which the format keeps for itself")
         mark = _mark(value)
         name = self._known.get(mark) if mark else None
         if name is None:
