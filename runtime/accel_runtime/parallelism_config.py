@@ -77,7 +77,7 @@ class ParallelismConfig:
         dp_shard_size: processes over which weights are sharded, with their own part of each batch.
         tp_size: processes that share each layer, and the batch (tensor parallelism).
         tp_plan: names of layers, "*" for one part of a name, and how each is split: "colwise", "rowwise", "colwise_rep" (whole
-            outputs), "rowwise_rep" (whole inputs), "embedding_rowwise", "replicate". None: the model's own `_tp_plan`, else the
+            outputs), "rowwise_rep" (whole inputs), "embedding_rowwise", "replicate", "replicated_with_grad_allreduce". None: the model's own `_tp_plan`, else the
             attention and MLP layers with the usual names, as far as they compute the same when they are split.
         sequence_parallel: between the split layers of the model's blocks, each of the `tp_size` processes has a part of the tokens. A plan
             which says "sequence_parallel" of a module turns it on, too.

@@ -273,7 +273,31 @@ def run(config, **inputs):
     return attempt
 
 
+def positions_of(table, look_up, buffer=False):
+    """A model that takes the first rows of `table` for the positions of whatever it is given."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", table) if buffer else self.register_parameter("table", nn.Parameter(table))
+
+        def forward(self, ids):
+            return F.scaled_dot_product_attention(*[look_up(self.table, ids.shape[1]).expand(1, 1, ids.shape[1], 6)] * 3)
+
+    def attempt(trainer):
+        model = trainer.prepare(Net())
+        ids = torch.zeros(2, LENGTH, dtype=torch.long)
+        with of(trainer, ids):
+            model(ids)
+
+    return attempt
+
+
 MISTAKES = {
+    "first 8 rows of a table [1, 64, 6]": positions_of(torch.ones(1, 64, 6), lambda table, n: table[:, :n]),
+    "first 8 rows of a table [65, 6]": positions_of(torch.ones(65, 6), lambda table, n: table[torch.arange(n)]),
+    "first 8 rows of a table [66, 6]": positions_of(torch.ones(66, 6), lambda table, n: F.embedding(torch.arange(n)[None], table)),
+    "first 8 rows of a table [1, 67, 6]": positions_of(torch.ones(1, 67, 6), lambda table, n: table[:, 0:n, :], buffer=True),
     "has a mask [8, 8]": in_context(
         lambda t, m, x: F.scaled_dot_product_attention(*[torch.zeros(1, 1, 8, 4)] * 3, attn_mask=torch.ones(8, 8))
     ),
@@ -316,6 +340,24 @@ def mistakes():
 @pytest.mark.parametrize("message", MISTAKES)
 def test_what_cannot_be_says_so(message, mistakes):
     assert message in mistakes[message] and "\n" not in mistakes[message]
+
+
+def test_other_cuts_of_weights_are_no_positions():
+    """A fused projection as wide as a part is long, single numbers, a cut of another length, rows by ids."""
+    ids = torch.tensor([[0, 1, 2, 3, 12, 13, 14, 15]])
+    cuts = [
+        (torch.ones(24, 8), lambda table, n: table[:n].sum() * torch.ones(n, 6)),
+        (torch.ones(64), lambda table, n: table[:n, None] * torch.ones(n, 6)),
+        (torch.ones(64, 6), lambda table, n: table[:6].sum() * torch.ones(n, 6)),
+        (torch.ones(64, 6), lambda table, n: table[ids]),
+    ]
+
+    def program(trainer):
+        for table, cut in cuts:
+            positions_of(table, cut)(trainer)
+        return {}
+
+    accelerated(program, 2, parallelism_config=ParallelismConfig(cp_size=2))
 
 
 def test_positions_of_rotary_models_are_filled_in():

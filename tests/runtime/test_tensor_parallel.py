@@ -166,6 +166,32 @@ def test_plans_of_the_user_and_of_the_model():
         assert_same_training(program, 2, parallelism_config=ParallelismConfig(tp_size=2, tp_plan=ways))
 
 
+class NormedHeads(nn.Module):
+    """Heads of two features, each normed by the same weights, as in Qwen3."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(6, 8), nn.LayerNorm(2), nn.Linear(8, 1)
+        self._tp_plan = {"up": "colwise", "norm": "replicated_with_grad_allreduce", "down": "rowwise"}
+
+    def forward(self, x):
+        return self.down(self.norm(self.up(x).view(len(x), -1, 2)).tanh().flatten(1))
+
+
+def test_gradients_of_weights_that_each_process_applies_to_its_heads():
+    def program(trainer):
+        net = NormedHeads()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        net, optimizer, loader = trainer.prepare(net, optimizer, DataLoader(data(11), 4, shuffle=True))
+        for x, y in loader:
+            optimizer.zero_grad()
+            trainer.backward(F.mse_loss(net(x), y))
+            optimizer.step()
+        return {"weights": weights(net)}
+
+    assert_same_training(program, 2, parallelism_config=ParallelismConfig(tp_size=2))
+
+
 class Conv1D(nn.Module):
     """GPT-2's linear layer."""
 

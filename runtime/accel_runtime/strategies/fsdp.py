@@ -24,6 +24,7 @@ from .sequences import Sequences
 from .settings import Settings
 from .sharded_model import ShardedModel, forget_local_gradients
 
+
 class FullySharded(DataParallel):
     """Weights are sharded over the processes, and gathered unit by unit while they compute.
 

@@ -31,6 +31,8 @@ _USUAL: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("lin1",), ("lin2",)),
 )
 """Layers beside each other in a module: those split by columns, and the one split by rows that follows."""
+_OF_HEADS = "replicated_with_grad_allreduce"
+"""Whole weights that each process applies to its own heads, such as norms of queries and keys."""
 STYLES = (
     "colwise",
     "rowwise",
@@ -41,6 +43,7 @@ STYLES = (
     "embedding_rowwise",
     "replicate",
     "replicated",
+    _OF_HEADS,
     sequence_split.STYLE,
 )
 
@@ -53,7 +56,7 @@ def choose(model: nn.Module, mesh: Any, plan: dict[str, str] | None) -> dict[str
     """
     own = _own_plan(model)
     chosen = _by_pattern(model, plan or own, strict=bool(plan)) if plan or own else dict(_found(model, mesh))
-    chosen = _adapted(model, {name: style for name, style in chosen.items() if not style.startswith("replicate")})
+    chosen = _adapted(model, {name: style for name, style in chosen.items() if style not in ("replicate", "replicated")})
     if not chosen:
         raise ValueError(
             f"tensor parallelism finds no layers of {type(model).__name__} to split: name them, "
@@ -64,8 +67,13 @@ def choose(model: nn.Module, mesh: Any, plan: dict[str, str] | None) -> dict[str
 
 def split(model: nn.Module, mesh: Any, chosen: dict[str, str], sequences: bool) -> None:
     """Split the layers in place, and between them the sequences, if they are to be or a style says so."""
-    if sequences or sequence_split.STYLE in chosen.values():
+    of_heads = [name for name, style in chosen.items() if style == _OF_HEADS]
+    chosen = {name: style for name, style in chosen.items() if style != _OF_HEADS}
+    if sequences or sequence_split.STYLE in chosen.values():  # which sums the gradients of all norms
         chosen = sequence_split.apply(model, mesh, chosen, lambda module, styles: apply(module, mesh, styles))
+    else:
+        for name in of_heads:
+            sequence_split.share_gradients(model.get_submodule(name), mesh.get_group())
     apply(model, mesh, chosen)
 
 

@@ -89,7 +89,7 @@ def _prepare(block: nn.Module, mesh: Any, styles: dict[str, str]) -> dict[str, s
         block.get_submodule(owner).register_forward_pre_hook(_gathering(mesh), with_kwargs=True)
     for part, module in block.named_modules():
         if styles.get(part) == STYLE or (part not in styles and _by_token(module)):
-            _share_gradients(module, group)
+            share_gradients(module, group)
     changed = {"colwise": "colwise_part", "rowwise": "rowwise_part"}
     return {
         layer: changed[style]
@@ -186,7 +186,8 @@ class _Summed(torch.autograd.Function):
         return gradient, None
 
 
-def _share_gradients(module: nn.Module, group: Any) -> None:
+def share_gradients(module: nn.Module, group: Any) -> None:
+    """Sum the gradients of `module` over the processes of `group`, each of which applies it to something else."""
     plain = module.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from torch._compile import _disable_dynamo
 from torch.nn import functional
 
 from ..world import World
-from . import mesh
+from . import mesh, sequence_positions
 from .sequence_attention import attention, chunks_of, part, plain_attention
 
 _sharing: Sequences | None = None
@@ -49,9 +49,12 @@ class Sequences:
         self.length: int | None = None
         self._calls = self._forwards = 0
         self._places: list[tuple[dict[str, Any], str]] = []
+        self._new: list[nn.Module] = []
+        """Models that have not run here yet."""
 
     def join(self, model: nn.Module) -> None:
         """Find where the files of the modules of `model` keep the attention function under a name of their own."""
+        self._new.append(model)
         files = {sys.modules[type(module).__module__].__name__ for module in model.modules()} - {functional.__name__}
         for file in sorted(files):
             names = vars(sys.modules[file])
@@ -89,13 +92,22 @@ class Sequences:
         self._calls = self._forwards = 0
         _sharing = self
         try:
-            with self._replaced():
+            with self._replaced(), self._looking():
                 yield
             self._check_called()
+            if self._forwards:
+                self._new.clear()
         finally:
             _sharing = self.length = None
             for buffer, *place in whole:
                 buffer.set_(*place)
+
+    def _looking(self) -> contextlib.AbstractContextManager[Any]:
+        """The first time that models run: do they know where their tokens stand?"""
+        if not self._new or self.length is None or self.total is None:
+            return contextlib.nullcontext()
+        buffers = {id(buffer) for model in self._new for buffer in model.buffers()}
+        return sequence_positions.Looking(self.length, self.total, buffers)
 
     def _check(self, buffers: list[torch.Tensor], dims: list[int], kept: set[int]) -> None:
         if len(buffers) != len(dims):
