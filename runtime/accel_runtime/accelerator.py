@@ -13,7 +13,7 @@ from .batches import Tracker
 from .checkpoint.control import Checkpointing
 from .combining import Combining
 from .compiling import TorchDynamoPlugin, compilation
-from .deepspeed_plugin import DeepSpeedPlugin
+from .deepspeed_plugin import DeepSpeedPlugin, several_plugins
 from .fp8_kwargs import AORecipeKwargs
 from .joining import Joining
 from .kwargs import (
@@ -53,7 +53,8 @@ class Accelerator(Pipelining, Stepping, Joining, Combining, Saving, Checkpointin
         cpu: train on the CPU even where there is an accelerator.
         dataloader_config: how loaders are shared out; its `split_batches` counts too.
         deepspeed_plugin: let DeepSpeed shard them: a plugin, a dict of its fields or of DeepSpeed's own settings, or the path of
-            DeepSpeed's JSON file.
+            DeepSpeed's JSON file; or several plugins by name, of which `state.select_deepspeed_plugin` chooses.
+        deepspeed_plugins: the same.
         fsdp_plugin: shard models over the processes.
         megatron_lm_plugin: how many processes share layers, by Megatron-LM's degrees.
         parallelism_config: how many processes share weights, layers and batches.
@@ -94,6 +95,7 @@ class Accelerator(Pipelining, Stepping, Joining, Combining, Saving, Checkpointin
         dynamo_backend: str | None = None,
         dynamo_plugin: TorchDynamoPlugin | None = None,
         parallelism_config: ParallelismConfig | None = None,
+        deepspeed_plugins: dict[str, DeepSpeedPlugin] | None = None,
         sync_batchnorm: bool = True,
         tf32: bool | None = None,
     ) -> None:
@@ -112,6 +114,8 @@ class Accelerator(Pipelining, Stepping, Joining, Combining, Saving, Checkpointin
         self.kwargs_handlers = handlers
         init = handlers.get(InitProcessGroupKwargs)
         self.state = AcceleratorState(mixed_precision, cpu, _from_accelerator=True, **(init.to_kwargs() if init else {}))
+        several = several_plugins(deepspeed_plugin, deepspeed_plugins)
+        deepspeed_plugin = next(iter(several.values())) if several else deepspeed_plugin
         ways = spreading(self.state.num_processes, deepspeed_plugin, fsdp_plugin, megatron_lm_plugin, parallelism_config)
         steps = asked_steps(gradient_accumulation_steps, ways.deepspeed)
         self.gradient_state = GradientState(plugin_for(gradient_accumulation_plugin, steps))
@@ -125,6 +129,9 @@ class Accelerator(Pipelining, Stepping, Joining, Combining, Saving, Checkpointin
         set_tf32(asked_tf32(tf32), self.state.device, self.state.is_main_process)
         self.parallelism_config = ways.parallelism
         self.state.fsdp_plugin, self.state.deepspeed_plugin, self.state.megatron_lm_plugin = ways.fsdp, ways.deepspeed, ways.megatron
+        self.state._deepspeed_plugins = several or None
+        if several:
+            self.state.select_deepspeed_plugin(next(iter(several)))
         self.state.dynamo_plugin = compilation(dynamo_plugin, dynamo_backend)
         self.strategy = create(self.state.world, self._settings())
         self.state.distributed_type = DistributedType(self.strategy.name or self.state.distributed_type)
@@ -149,13 +156,14 @@ class Accelerator(Pipelining, Stepping, Joining, Combining, Saving, Checkpointin
 
     def _settings(self) -> Settings:
         samples = weakref.WeakMethod(self._samples_of_this_process)  # the strategy must not keep the Accelerator
-        state = self.gradient_state
+        state, shared = self.gradient_state, self.state
         return Settings(
             gradients=self.kwargs_handlers.get(DistributedDataParallelKwargs) or DistributedDataParallelKwargs(),
             fsdp=self.state.fsdp_plugin,
             parallelism=self.parallelism_config,
             low_precision=None if self.exact else self.precision.dtype,
             deepspeed=self.state.deepspeed_plugin,
+            selected=lambda: shared.deepspeed_plugin,
             precision=self.mixed_precision,
             exact=self.exact,
             steps=lambda: state.num_steps,

@@ -35,6 +35,8 @@ class DeepSpeedPlugin:
         zero3_init_flag: tell Transformers to make models sharded from the start.
         zero3_save_16bit_model: let DeepSpeed's own saving gather the weights in 16 bit.
         deepspeed_config: the configuration, filled in as far as is known.
+        sections: its "optimizer" and "scheduler", for `DummyOptim` and `DummyScheduler`.
+        selected: whether it is the one in use, of several.
 
     Raises:
         ValueError: a value that is not among those above; an unreadable file.
@@ -54,12 +56,14 @@ class DeepSpeedPlugin:
     transformer_moe_cls_names: str | None = None
     enable_msamp: bool = False
     msamp_opt_level: str | None = None
+    selected = False
 
     def __post_init__(self) -> None:
         if self.enable_msamp:
             raise ValueError("enable_msamp=True: MS-AMP is not offered; use mixed_precision='bf16'")
         given = self.hf_ds_config if self.hf_ds_config is not None else os.environ.get(f"{_PREFIX}CONFIG_FILE") or None
         self.deepspeed_config = _read(getattr(given, "config", given)) if given is not None else self._from_fields()
+        self.sections = {name: copy.deepcopy(self.deepspeed_config.get(name)) for name in _OWN_OPTIMIZER}
         self.zero_stage = self._stage()
         self.gradient_accumulation_steps = self.deepspeed_config.get("gradient_accumulation_steps", "auto")
         self.gradient_clipping = self.deepspeed_config.get("gradient_clipping", "auto")
@@ -185,6 +189,21 @@ def _automatic(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _automatic(value, f"{prefix}{key}.")
         elif value == "auto":
             yield prefix + key
+
+
+def several_plugins(given: Any, plugins: Any) -> dict[str, DeepSpeedPlugin]:
+    """Plugins by name, as one of both arguments of `Accelerator` may have them; empty where neither has.
+
+    Raises:
+        ValueError: both are given, or something else than plugins.
+    """
+    if plugins is not None and given is not None:
+        raise ValueError("deepspeed_plugin and deepspeed_plugins are both given: give one of them")
+    found = given if isinstance(given, Mapping) and any(isinstance(each, DeepSpeedPlugin) for each in given.values()) else plugins
+    strange = [name for name, each in (found or {}).items() if not isinstance(each, DeepSpeedPlugin)]
+    if strange:
+        raise ValueError(f"deepspeed_plugins has {type(found[strange[0]]).__name__} for {strange[0]!r}: each must be a DeepSpeedPlugin")
+    return dict(found or {})
 
 
 def understood(given: Any) -> DeepSpeedPlugin | None:

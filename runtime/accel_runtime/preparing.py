@@ -17,6 +17,7 @@ from .data.face import LoaderFace
 from .data.order import seed_sampler
 from .data.prepared import PreparedLoader
 from .data.stateful import as_stateful, remembering
+from .deepspeed_stand_ins import realized
 from .kwargs import DataLoaderConfiguration, DistributedDataParallelKwargs
 from .optimizer import OptimizerHooks, install, move_state
 from .precision import Precision
@@ -57,6 +58,7 @@ class Preparing(ProcessControl):
 
         Models, optimizers and schedulers stay the very same objects. Anything else is passed through. Twice is harmless.
         """
+        objects = realized(objects, self.state.deepspeed_plugin)
         placements = device_placement or [self.device_placement] * len(objects)
         if len(placements) != len(objects):
             raise ValueError(f"device_placement has {len(placements)} entries for {len(objects)} objects: give one for each")

@@ -79,7 +79,7 @@ def _per_process_step(accelerator: Accelerator, scheduler: Any, plain: Any, args
         return None
     if accelerator.optimizer_step_was_skipped:
         return None
-    for _ in range(accelerator.data_world.size):
+    for _ in range(1 if getattr(scheduler, "ticks_once", False) else accelerator.data_world.size):
         # OneCycleLR and kin refuse to go beyond their last step.
         if getattr(scheduler, "total_steps", None) is None or scheduler._step_count <= scheduler.total_steps:
             plain(*args, **kwargs)

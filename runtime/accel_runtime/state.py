@@ -141,6 +141,24 @@ class AcceleratorState(_Shared, ProcessControl):
         return self._mixed_precision
 
     @property
+    def deepspeed_plugins(self) -> dict[str, Any] | None:
+        """All DeepSpeed plugins by name, where `Accelerator` was given several."""
+        return self.__dict__.get("_deepspeed_plugins")
+
+    def get_deepspeed_plugin(self, name: str) -> Any:
+        """The DeepSpeed plugin of this name."""
+        known = self.deepspeed_plugins or {}
+        if name not in known:
+            raise ValueError(f"there is no DeepSpeed plugin {name!r}: deepspeed_plugins has {', '.join(map(repr, known)) or 'none'}")
+        return known[name]
+
+    def select_deepspeed_plugin(self, name: str) -> None:
+        """Let what is prepared from here on be trained by the DeepSpeed plugin of this name."""
+        self.deepspeed_plugin = self.get_deepspeed_plugin(name)
+        for plugin in (self.deepspeed_plugins or {}).values():
+            plugin.selected = plugin is self.deepspeed_plugin
+
+    @property
     def is_fsdp2(self) -> bool:
         """Whether the model's state is sharded by `fully_shard`."""
         return self.distributed_type is DistributedType.FSDP

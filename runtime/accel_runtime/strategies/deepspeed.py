@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..deepspeed_plugin import filled
+from ..deepspeed_plugin import DeepSpeedPlugin, filled
 from ..world import World
 from . import deepspeed_states as states
 from .base import Strategy
@@ -32,7 +32,6 @@ class DeepSpeed(Strategy):
     def __init__(self, world: World, settings: Settings) -> None:
         super().__init__(world, settings)
         assert settings.deepspeed is not None
-        self.plugin = settings.deepspeed
         self.models: list[nn.Module] = []
         self.engines: list[Engine] = []
         self._boundary = True
@@ -41,6 +40,11 @@ class DeepSpeed(Strategy):
     @classmethod
     def suits(cls, world: World, settings: Settings) -> bool:
         return world.size > 1 and settings.zero
+
+    @property
+    def plugin(self) -> DeepSpeedPlugin:
+        """The one in use."""
+        return self.settings.selected() or self.settings.deepspeed  # type: ignore[return-value]
 
     def prepare_model(self, model: nn.Module) -> nn.Module:
         self.models.append(model)

@@ -23,6 +23,7 @@ class Settings:
         parallelism: how many processes share what; None: all share out batches.
         low_precision: the type in which whole models compute (mixed precision in per-process mode); None: their own.
         deepspeed: what DeepSpeed is told; None: it is not used.
+        selected: gives the one of several DeepSpeed plugins that is in use.
         precision: the mixed precision, by its name.
         exact: whether the global batch is what the script says.
         steps: gives the micro-batches per optimizer step.
@@ -34,6 +35,7 @@ class Settings:
     parallelism: ParallelismConfig | None = None
     low_precision: torch.dtype | None = None
     deepspeed: DeepSpeedPlugin | None = None
+    selected: Callable[[], DeepSpeedPlugin | None] = lambda: None
     precision: str = "no"
     exact: bool = False
     steps: Callable[[], int] = lambda: 1

@@ -12,6 +12,7 @@ _NAMES = {
     "accel_runtime.big_models.loading": "load_checkpoint_in_model",
     "accel_runtime.compiling": "TorchDynamoPlugin compile_regions",
     "accel_runtime.deepspeed_plugin": "DeepSpeedPlugin",
+    "accel_runtime.deepspeed_stand_ins": "DummyOptim DummyScheduler",
     "accel_runtime.fp8_kwargs": "AORecipeKwargs FP8RecipeKwargs MSAMPRecipeKwargs TERecipeKwargs",
     "accel_runtime.megatron_plugin": "MegatronLMPlugin",
     "accel_runtime.parallelism_config": "DeepSpeedSequenceParallelConfig ParallelismConfig TorchContextParallelConfig TorchTensorParallelConfig",

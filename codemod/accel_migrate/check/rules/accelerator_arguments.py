@@ -21,7 +21,7 @@ _BOTH = {
     "deepspeed_plugin", "megatron_lm_plugin", "dynamo_backend", "dynamo_plugin",
 }  # fmt: skip
 KNOWN = {
-    "accel_runtime": _BOTH | {"sync_batchnorm", "tf32"},
+    "accel_runtime": _BOTH | {"sync_batchnorm", "tf32", "deepspeed_plugins"},
     "accelerate": _BOTH | {"torch_tp_plugin", "deepspeed_plugins"},
 }
 """The arguments of each library's Accelerator; of Hugging Face Accelerate's those of version 1.15."""
