@@ -24,7 +24,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_WORK, _OLD = ".saving-", ".replaced-"
+_WORK, _OLD, _BEGUN = ".saving-", ".replaced-", ".begun-"
 _LOCK = ".lock"
 _LONG = 3600.0
 _EXCHANGE = 2
@@ -42,14 +42,17 @@ class Staging:
         target.parent.mkdir(parents=True, exist_ok=True)
         _clear_left_over(target.parent)
         self.target = target
-        self.path = target.parent / f".{target.name}{_WORK}{secrets.token_hex(6)}"
-        self.path.mkdir()
+        number = secrets.token_hex(6)
+        self.path = target.parent / f".{target.name}{_WORK}{number}"
+        begun = target.parent / f".{target.name}{_BEGUN}{number}"
+        begun.mkdir()
         try:
-            self._lock: IO[Any] | None = open(self.path / _LOCK, "w")  # noqa: SIM115
+            self._lock: IO[Any] | None = open(begun / _LOCK, "w")  # noqa: SIM115
+            _try_lock(self._lock)  # before others can take it for one that nobody holds
+            os.rename(begun, self.path)
         except OSError:
-            self.path.rmdir()
+            shutil.rmtree(begun, ignore_errors=True)
             raise
-        _try_lock(self._lock)
 
     def move_to(self, target: Path, fresh: bool) -> bool:
         """Make what was written the checkpoint `target`; whether that succeeded.
@@ -153,22 +156,31 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _clear_left_over(parent: Path) -> None:
     """Remove what killed savers have left: folders whose lock nobody holds, or that have had none for long."""
-    for left in (*parent.glob(f".*{_WORK}*"), *parent.glob(f".*{_OLD}*")):
+    for left in (path for mark in (_WORK, _OLD, _BEGUN) for path in parent.glob(f".*{mark}*")):
         if _is_left_over(left):
             shutil.rmtree(left, ignore_errors=True)
 
 
 def _is_left_over(folder: Path) -> bool:
-    if not (parts := re.fullmatch(rf"\.(.+)({_WORK}|{_OLD})[0-9a-f]{{12}}", folder.name)):
+    if not (parts := re.fullmatch(rf"\.(.+)({_WORK}|{_OLD}|{_BEGUN})[0-9a-f]{{12}}", folder.name)):
         return False
     if parts[2] == _OLD:
         return (folder.parent / parts[1]).exists()
+    if parts[2] == _BEGUN:
+        return _is_old(folder)
     try:
         with open(folder / _LOCK) as file:
             return _try_lock(file)
     except FileNotFoundError:
-        return folder.exists() and time.time() - folder.stat().st_mtime > _LONG
+        return _is_old(folder)
     except OSError:
+        return False
+
+
+def _is_old(folder: Path) -> bool:
+    try:
+        return time.time() - folder.stat().st_mtime > _LONG
+    except OSError:  # it has been moved meanwhile
         return False
 
 

@@ -21,6 +21,7 @@ from .disk import sync_folder
 from .errors import CheckpointError
 from .stored import Stored, add_file
 from .tensor_files import TensorFile, write_tensors
+from .writing import naming
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
@@ -160,8 +161,9 @@ def _size(value: Any) -> int:
 def _replace(path: Path, write: Callable[[Path], Any]) -> None:
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        write(partial)
-        os.replace(partial, path)
+        with naming(path):
+            write(partial)
+            os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise

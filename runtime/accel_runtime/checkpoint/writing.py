@@ -33,11 +33,11 @@ def write_files(folder: Path, files: Files, unsynced: Unsynced, threads: int = 1
     works = [partial(_write_tensors, folder / name, *file, unsynced) for name, file in files.tensors.items()]
     written = dict(zip(files.tensors, all_of(works, threads if on_host else 1), strict=True))
     for name, content in files.json.items():
-        with _naming(folder / name):
+        with naming(folder / name):
             (folder / name).write_text(json.dumps(content), encoding="utf-8")
             written[name] = _closed(folder / name, unsynced)
     for name, value in files.pickled.items():
-        with _naming(folder / name):
+        with naming(folder / name):
             if isinstance(value, memoryview):
                 (folder / name).write_bytes(value)
             else:
@@ -47,13 +47,13 @@ def write_files(folder: Path, files: Files, unsynced: Unsynced, threads: int = 1
 
 
 def _write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str], unsynced: Unsynced) -> File:
-    with _naming(path):
+    with naming(path):
         header = write_tensors(path, tensors, metadata, unsynced)
     return File(path.stat().st_size, header, of_header=True)
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Let errors of writing say which file they are about."""
     try:
         yield

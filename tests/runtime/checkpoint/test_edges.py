@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from accel_runtime import Accelerator
+from accel_runtime.checkpoint import staging
 from accel_runtime.checkpoint.errors import CheckpointError
 
 from ..training import assert_identical, weights
@@ -160,3 +161,24 @@ def test_folders_as_users_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyP
     accelerator.save_state("~/a/b/")
     accelerator.load_state("~/a/b")
     assert os.listdir(tmp_path / "a") == ["b"] and os.listdir(tmp_path / "here") == []
+
+
+def test_savers_do_not_take_each_others_beginnings_for_left_overs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = staging._try_lock
+
+    def late(file: Any) -> bool:
+        monkeypatch.undo()
+        staging.Staging(tmp_path / "b").discard()
+        return lock(file)
+
+    monkeypatch.setattr(staging, "_try_lock", late)
+    ours = staging.Staging(tmp_path / "a")
+    (ours.path / "file").write_text("")
+    assert ours.move_to(tmp_path / "a", fresh=True) and os.listdir(tmp_path) == ["a"]
+    left = tmp_path / f".a{staging._BEGUN}0123456789ab"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    staging.Staging(tmp_path / "b").discard()
+    assert os.listdir(tmp_path) == ["a"]
