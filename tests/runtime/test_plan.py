@@ -54,6 +54,13 @@ def test_the_command_prints_a_launch(capsys):
     assert "learning rate 0.0006  (square root" in text
 
 
+def test_sequences_that_fit_only_in_parts(capsys):
+    assert plan.main(["--batch", "8", "--gpus", "8", "--params", "7B", "--length", "262144"]) == 1
+    text = capsys.readouterr().out
+    assert "unless 4 processes share each sequence" in text
+    assert "--parallelism_config_cp_size 4 --parallelism_config_dp_shard_size 2 --mixed_precision bf16 train.py" in text
+
+
 def test_everything_as_json(capsys):
     assert plan.main(["--batch", "8", "--gpus", "8", "--params", "1e12", "--json"]) == 1
     facts = json.loads(capsys.readouterr().out)

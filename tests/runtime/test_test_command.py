@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+import torch
 
 from accel_runtime.commands import test as command
 from accel_runtime.commands.test import _cause, _failure, tried
@@ -30,8 +31,32 @@ def test_the_trial_trains_as_plain_pytorch_does(tmp_path, processes):
     assert 1e-5 < half["loss"] < 0.1 and half["samples"]
 
 
+@pytest.mark.parametrize("size", ["CP", "TP"])
+def test_sequences_and_layers_that_processes_share(tmp_path, size):
+    path = tmp_path / "result.json"
+    sizes = {"ACCELERATE_USE_PARALLELISM_CONFIG": "true", f"PARALLELISM_CONFIG_{size}_SIZE": "2"}
+    run_ranks(program.main, 2, path, env={"ACCELERATE_USE_CPU": "true", **sizes})
+    full, half = json.loads(path.read_text())["runs"]
+    assert full["loss"] < 1e-5 and full["weights"] < 1e-5 and full["samples"] and half["loss"] < 0.1
+
+
+def test_float8_is_launched_by_itself(monkeypatch):
+    monkeypatch.setattr(all_cases.importlib.util, "find_spec", lambda name: name == "torchao" or None)
+    assert cases_of(2)[-1] == ("data parallel, float8", ("--cpu", "--mixed_precision", "fp8"))
+    assert cases_of(2)[-2] == (
+        "context parallel, groups of 2", ("--cpu", "--use_parallelism_config", "--parallelism_config_cp_size", "2")
+    )  # fmt: skip
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp8")
+    assert list(program.precisions(torch.device("cpu"))) == ["fp8"]
+
+
+def cases_of(processes):
+    return [(case.name, case.options) for case in cases(0, processes, False)]
+
+
 def test_strategies_that_the_runtime_lacks_are_not_launched(monkeypatch):
     monkeypatch.setattr(all_cases, "offered", lambda switch: False)
+    monkeypatch.setattr(all_cases.importlib.util, "find_spec", lambda name: None)
     assert [case.name for case in cases(0, 2, False)] == ["one process", "data parallel"]
     monkeypatch.setattr(all_cases, "offered", lambda switch: switch == "use_fsdp")
     assert [case.options for case in cases(4, 4, False)][2] == ("--use_fsdp",)

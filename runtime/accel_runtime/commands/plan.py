@@ -10,7 +10,17 @@ from dataclasses import asdict
 from typing import Any
 
 from ..estimate.memory import OPTIMIZERS, PRECISIONS, Job, need
-from ..estimate.planning import Choice, Rule, Split, as_transformer, choose, rules, splits, strategies
+from ..estimate.planning import (
+    Choice,
+    Rule,
+    Split,
+    as_transformer,
+    choose,
+    rules,
+    sharing_sequences,
+    splits,
+    strategies,
+)
 from ..estimate.size import of_count, of_model
 from ..settings.errors import LaunchError
 from ..settings.kinds import COUNT, POSITIVE
@@ -167,6 +177,14 @@ def _counted(options: argparse.Namespace, job: Job) -> str:
 
 def _recommended(options: argparse.Namespace, job: Job, choice: Choice | None) -> list[str]:
     if choice is None:
+        if size := sharing_sequences(job, options.precision, options.memory):
+            shards = f" --parallelism_config_dp_shard_size {options.gpus // size}" if size < options.gpus else ""
+            lower = " --mixed_precision bf16" if options.precision == "mixed" else ""
+            return [
+                f"nothing fits into {options.memory:g} GiB, unless {size} processes share each sequence (context parallel, with its lines in the script):",
+                f"  accel launch --num_processes {options.gpus} --use_fsdp --fsdp_activation_checkpointing true --use_parallelism_config "
+                f"--parallelism_config_cp_size {size}{shards}{lower} train.py",
+            ]
         return [
             f"nothing fits into {options.memory:g} GiB: more devices, --checkpointing, adamw8bit, or tensor parallelism"
         ]

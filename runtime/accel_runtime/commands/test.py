@@ -22,7 +22,7 @@ from . import shell
 _PROGRAM = "accel test"
 _WIDTH = 120
 """Characters of the table in a file or pipe, where there is no terminal to fit into."""
-_TOLERANCE = {"no": 1e-4, "bf16": 0.1, "fp16": 0.1}
+_TOLERANCE = {"no": 1e-4, "bf16": 0.1, "fp16": 0.1, "fp8": 0.1}
 """Precision -> the largest relative difference that rounding explains, against full precision on one process."""
 
 

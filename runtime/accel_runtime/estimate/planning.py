@@ -131,6 +131,19 @@ def choose(job: Job, precision: str, memory: float) -> Choice | None:
     return None
 
 
+def sharing_sequences(job: Job, precision: str, memory: float) -> int | None:
+    """The fewest processes which have to share a sequence (context parallel, fully sharded, activations computed again); None if that does not help."""
+    fully = next(strategy for strategy in STRATEGIES if strategy.name == "FSDP, fully sharded")
+    for size in range(2, job.devices + 1):
+        if job.devices % size or not job.length or job.length % (2 * size):
+            continue
+        part = dataclasses.replace(job, batch=job.devices, length=job.length // size, checkpointing=True)
+        keys_and_values = 2 * job.length * job.size.hidden * 4  # of one block, of the whole sequence
+        if need(part, fully, precision).total + keys_and_values <= SPARE * memory * (1 << 30):
+            return size
+    return None
+
+
 def _ways(job: Job, precision: str) -> Iterator[tuple[Strategy, Split]]:
     for strategy in strategies():
         if precision in strategy.precisions and (job.devices > 1 or strategy.buckets):

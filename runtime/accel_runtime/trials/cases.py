@@ -55,9 +55,14 @@ def cases(devices: int, processes: int, cpu: bool) -> Iterator[Case]:
         ]
     if offered("use_parallelism_config"):
         several += _tensor_parallel(processes)
+        if processes > 1:
+            options = ("--use_parallelism_config", "--parallelism_config_cp_size", str(processes))
+            several.append((f"context parallel, groups of {processes}", options))
     if offered("use_deepspeed") and importlib.util.find_spec("deepspeed") is not None:
         several += [
             (f"DeepSpeed, ZeRO {stage}", ("--use_deepspeed", "--zero_stage", str(stage))) for stage in (1, 2, 3)
         ]
+    if importlib.util.find_spec("torchao") is not None:
+        several.append(("data parallel, float8", ("--mixed_precision", "fp8")))
     for name, options in several:
         yield Case(name, processes, (*where, *options))

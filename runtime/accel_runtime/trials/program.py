@@ -1,7 +1,7 @@
 """The training that `accel test` launches: what it finds goes into the JSON file which its argument names.
 
 The same small model is trained by plain PyTorch, on this process alone and in full precision, and by an `Accelerator` in
-each precision. 29 samples in batches of 8 leave the last batch uneven.
+each precision. 29 samples in batches of 8 leave the last batch uneven. Under context parallelism samples are sequences, and the model attends.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from accel_runtime import Accelerator, DataLoaderConfiguration, GradScalerKwargs, set_seed
+from accel_runtime.kwargs import default_precision
 from accel_runtime.state import AcceleratorState, GradientState
 from accel_runtime.trials.cases import WIDTH
 
@@ -26,16 +27,20 @@ SAMPLES, BATCH, EPOCHS = 29, 8, 2
 
 
 class Model(nn.Module):
-    """[n, 16] -> [n, 1]; the names of its layers tell tensor parallelism how to split them."""
+    """[n, 16] -> [n, 1], or with attention [n, tokens, 16] -> [n, tokens, 1]; the names of its layers tell tensor parallelism how to split them."""
 
-    def __init__(self) -> None:
+    def __init__(self, attends: bool) -> None:
         super().__init__()
+        self.attends = attends
         self.fc1 = nn.Linear(16, WIDTH)
         self.fc2 = nn.Linear(WIDTH, WIDTH)
         self.head = nn.Linear(WIDTH, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.fc2(self.fc1(x).tanh()).tanh())
+        hidden = self.fc1(x).tanh()
+        if self.attends:
+            hidden = nn.functional.scaled_dot_product_attention(*[hidden[:, None]] * 3, is_causal=True)[:, 0]
+        return self.head(self.fc2(hidden).tanh())
 
 
 class Plain:
@@ -48,6 +53,9 @@ class Plain:
         return model.to(self.device), *others
 
     def autocast(self) -> AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def maybe_context_parallel(self, buffers: list[torch.Tensor], buffer_seq_dims: list[int]) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def backward(self, loss: torch.Tensor) -> None:
@@ -63,25 +71,33 @@ class Plain:
         return model.state_dict()
 
 
-def train(accelerator: Any) -> dict[str, Any]:
-    """The losses of all steps, the weights at the end, and the numbers of the samples that were seen in each epoch."""
+def train(accelerator: Any, tokens: int = 0) -> dict[str, Any]:
+    """The losses of all steps, the weights at the end, and the numbers of the samples that were seen in each epoch.
+
+    Args:
+        accelerator: what trains.
+        tokens: of a sample, if that is a sequence.
+    """
     set_seed(1)
-    rows = torch.randn(SAMPLES, 16)
-    data = TensorDataset(torch.arange(SAMPLES), rows, rows.sum(1, keepdim=True).sin())
-    model: Any = Model()
+    rows = torch.randn(SAMPLES, *([tokens] if tokens else []), 16)
+    data = TensorDataset(torch.arange(SAMPLES), rows, rows.sum(-1, keepdim=True).sin())
+    model: Any = Model(attends=tokens > 0)
     optimizer: Any = torch.optim.AdamW(model.parameters(), lr=1e-2)
     loader: Any = DataLoader(data, batch_size=BATCH, shuffle=True)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     losses, seen = [], []
     for _ in range(EPOCHS):
         for number, x, y in loader:
-            with accelerator.autocast():
-                output = model(x.to(accelerator.device))
-            loss = nn.functional.mse_loss(output.float(), y.to(accelerator.device))
-            accelerator.backward(loss)
+            x, y = x.to(accelerator.device), y.to(accelerator.device)
+            buffers = [x, y] if tokens else []
+            with accelerator.maybe_context_parallel(buffers=buffers, buffer_seq_dims=[1] * len(buffers)):
+                with accelerator.autocast():
+                    output = model(x)
+                loss = nn.functional.mse_loss(output.float(), y)
+                accelerator.backward(loss)
+                losses.append(float(accelerator.global_mean(loss)))
             optimizer.step()
             optimizer.zero_grad()
-            losses.append(float(accelerator.global_mean(loss)))
             seen += accelerator.gather_for_metrics(number).tolist()
     weights = {name: value.cpu().float() for name, value in accelerator.get_state_dict(model).items()}
     return {"losses": losses, "weights": weights, "seen": seen}
@@ -99,7 +115,10 @@ def compare(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def precisions(device: torch.device) -> Iterator[str]:
-    """Those that a device computes in."""
+    """Those that a device computes in; float8 has a launch of its own."""
+    if default_precision() == "fp8":
+        yield "fp8"
+        return
     yield "no"
     if device.type != "cuda" or torch.cuda.is_bf16_supported():
         yield "bf16"
@@ -110,14 +129,16 @@ def precisions(device: torch.device) -> Iterator[str]:
 def main(path: Path) -> None:
     """Run the trials; the main process writes what was found."""
     configuration = DataLoaderConfiguration(split_batches=True)
-    device, runs = Accelerator().device, []
-    wanted = train(Plain(device))
+    first = Accelerator(dataloader_config=configuration, mixed_precision="no")
+    device, runs = first.device, []
+    tokens = 2 * first.num_processes if first.strategy.sequences is not None else 0
+    wanted = train(Plain(device), tokens)
     for precision in precisions(device):
         AcceleratorState._reset_state()
         GradientState._reset_state()
         scaler = [GradScalerKwargs(init_scale=1024.0)] if precision == "fp16" else []
         accelerator = Accelerator(mixed_precision=precision, dataloader_config=configuration, kwargs_handlers=scaler)
-        runs.append({"precision": precision, **compare(train(accelerator), wanted)})
+        runs.append({"precision": precision, **compare(train(accelerator, tokens), wanted)})
         if accelerator.is_main_process:
             kind = accelerator.distributed_type.value
             path.write_text(
