@@ -259,7 +259,7 @@ class Access:
                 continue  # one of the functions that it may call has got the argument
             if given is None:
                 extended.add(call)
-                named = any(f.args.defaults for f in facts.callees.get(call, ()) if f in self.parameters)
+                named = any(f.args.defaults or f.args.vararg for f in facts.callees.get(call, ()) if f in self.parameters)
                 has_keywords = bool(call.keywords) or named or call not in facts.callers[function]
                 yield AddArgument(source=self.facts.source(call), rule=RULE, why=why, node=call, value=text, keyword=NAME if has_keywords else None)
             elif any(k.value is given for k in call.keywords):

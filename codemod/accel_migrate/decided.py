@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable
 
 from accel_migrate.context import Context
-from accel_migrate.edits import Finding
+from accel_migrate.edits import Finding, Severity
 from accel_migrate.facts import catalog
 from accel_migrate.facts.facts import Facts, Gather
 from accel_migrate.facts.interpret import gather_facts
@@ -46,7 +46,7 @@ def decided(project: Project, facts: Facts, planner: Planner) -> tuple[Facts, Co
 
 
 def _coupled(plan: Plan, inside: set[ast.AST]) -> list[Finding]:
-    return [finding for finding in plan.findings if finding.rule in COUPLED and finding.node in inside]
+    return [finding for finding in plan.findings if finding.rule in COUPLED and finding.severity is not Severity.INFO and finding.node in inside]
 
 
 def _places(plan: Plan) -> set[tuple[str, ast.AST]]:

@@ -13,10 +13,15 @@ from accel_migrate.writers import keeps_settings
 FILE_CALLS = {
     "os.mkdir", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir", "os.removedirs", "os.symlink",
     "shutil.rmtree", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "shutil.move",
-    "torchvision.utils.save_image", "numpy.save", "numpy.savez", "numpy.savetxt", "matplotlib.pyplot.savefig",
-    "json.dump", "pickle.dump", "torch.onnx.export", "imageio.imwrite", "cv2.imwrite", "sys.stdout.write", "sys.stderr.write",
+    "torchvision.utils.save_image", "numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "matplotlib.pyplot.savefig",
+    "matplotlib.pyplot.imsave", "json.dump", "pickle.dump", "joblib.dump", "torch.onnx.export", "cv2.imwrite", "skimage.io.imsave", "scipy.io.savemat",
+    "imageio.imwrite", "imageio.imsave", "imageio.mimwrite", "imageio.mimsave", "scipy.misc.imsave", "scipy.io.wavfile.write", "soundfile.write",
+    "torchaudio.save", "sys.stdout.write", "sys.stderr.write",
 }  # fmt: skip
-FILE_METHODS = {"savefig", "to_csv", "to_json", "write_text", "write_bytes", "unlink", "export_chrome_trace"}
+LOOKS = ("exists", "isdir", "isfile", "is_dir", "is_file")
+COMMANDS = {"os.system", "subprocess.call", "subprocess.check_call", "subprocess.run", "subprocess.Popen"}
+"""Functions that start another program; where its answer is not read, it is started for what it leaves behind."""
+FILE_METHODS = {"savefig", "to_csv", "to_json", "to_pickle", "to_parquet", "to_excel", "write_text", "write_bytes", "unlink", "export_chrome_trace"}
 
 
 def writing_statements(facts: Facts) -> list[ast.stmt]:
@@ -61,6 +66,12 @@ def is_guarded(facts: Facts, node: ast.AST) -> bool:
     return any(isinstance(a, ast.If) and "is_main_process" in ast.unparse(a.test) for a in facts.ancestors(node))
 
 
+def is_said(facts: Facts, node: ast.AST) -> bool:
+    """Whether `node` stands in what a `print` or a logger tells a person."""
+    calls = [a for a in facts.ancestors(node) if isinstance(a, ast.Call)]
+    return any(facts.external.get(c) == "print" or any(facts.role(v) is Role.LOGGER for v in facts.methods.get(c, (frozenset(), ""))[0]) for c in calls)
+
+
 def runs_models(facts: Facts, node: ast.AST) -> bool:
     """Whether a forward or backward pass runs inside `node`, calls included: every process must take part in it."""
     active = {b.scope.node for b in facts.backwards.values()} | {f.scope.node for f in facts.forwards.values()}
@@ -101,7 +112,7 @@ def loops_over(facts: Facts, node: ast.AST, sites: set[ast.AST]) -> bool:
 def _with_test(facts: Facts, statement: ast.Expr) -> ast.stmt:
     """The `if not os.path.exists(...)` around a statement that makes what is missing."""
     parent = facts.parents[statement]
-    if isinstance(parent, ast.If) and not parent.orelse and len(parent.body) == 1 and "exists" in ast.unparse(parent.test):
+    if isinstance(parent, ast.If) and not parent.orelse and len(parent.body) == 1 and any(look in ast.unparse(parent.test) for look in LOOKS):
         return parent
     return statement
 
@@ -109,11 +120,13 @@ def _with_test(facts: Facts, statement: ast.Expr) -> ast.stmt:
 def _writes(facts: Facts, call: ast.Call) -> bool:
     name = facts.external.get(call, "")
     base, method = facts.methods.get(call, (frozenset(), ""))
+    if facts.callees.get(call):
+        return False
     if name in {"os.makedirs"} or method == "mkdir" or (isinstance(call.func, ast.Attribute) and call.func.attr == "mkdir"):
         return not any(k.arg == "exist_ok" and isinstance(k.value, ast.Constant) and k.value.value is True for k in call.keywords)
     if any(name == start or name.startswith(f"{settings}.") for start, settings in trackers.SETTINGS.items() if keeps_settings(facts, start)):
         return False
-    if name in FILE_CALLS or name.startswith(trackers.PACKAGES) or name.removesuffix(".write") in catalog.PROGRESS_BARS - {name}:
+    if name in FILE_CALLS or name in COMMANDS or name.startswith(trackers.PACKAGES) or name.removesuffix(".write") in catalog.PROGRESS_BARS - {name}:
         return True
     if method == "write" and any(facts.role(v) is Role.PROGRESS for v in base):
         return True

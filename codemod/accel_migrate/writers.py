@@ -26,6 +26,19 @@ def answers(facts: Facts) -> Iterator[ast.Call]:
             yield call
 
 
+def is_asked(facts: Facts, maker: ast.Call, statements: list[ast.stmt]) -> bool:
+    """Whether each process asks the writer that `maker` makes for something: `os.path.join(writer.log_dir, "last.pt")`."""
+    for _, node in facts.nodes(ast.Attribute):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load) or not any(getattr(v, "site", None) is maker for v in facts.of(node.value)):
+            continue
+        alone = any(facts.inside(node, s) for s in statements) or any(isinstance(a, ast.If) and "main_process" in ast.unparse(a.test) for a in facts.ancestors(node))
+        call = facts.parents[node]
+        told = isinstance(call, ast.Call) and call.func is node and isinstance(facts.parents[call], ast.Expr | ast.Assign)
+        if not alone and not told:
+            return True
+    return False
+
+
 def handed_back(call: ast.Call) -> ast.expr | None:
     """The argument that `call` notes down and returns: `settings = task.connect(settings)`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""

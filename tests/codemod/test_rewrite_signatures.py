@@ -111,10 +111,15 @@ PARAMETER: dict[str, tuple[str, Edits, str]] = {
         lambda s: [s.add_parameter("f", "c"), s.add_parameter("f", "d", "None")],
         "def f(self, c, d=None, *, k): pass\n",
     ),
-    "before starred ones": (
+    "between starred ones": (
         "def f(*a, **k): pass\n",
         lambda s: [s.add_parameter("f", "c: T")],
-        "def f(c: T, *a, **k): pass\n",
+        "def f(*a, c: T, **k): pass\n",
+    ),
+    "behind those given by name": (
+        "def f(a, *rest, b=1): pass\n",
+        lambda s: [s.add_parameter("f", "c")],
+        "def f(a, *rest, b=1, c): pass\n",
     ),
     "after a slash": ("def f(a, /): pass\n", lambda s: [s.add_parameter("f", "c")], "def f(a, /, c): pass\n"),
     "before a slash where defaults want it": (

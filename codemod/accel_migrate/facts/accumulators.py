@@ -30,7 +30,7 @@ class Accumulators:
         moved_on = self.moved_on(node, old, new)
         if moved_on:
             return moved_on
-        per_batch = isinstance(node.target, ast.Name) and self._is_per_batch(node.target.id, frame)
+        per_batch = self._is_per_batch(node.target.id, frame) if isinstance(node.target, ast.Name) else self._begins_here(node)
         feeds = self._feeds_backward(node.target, frame) or (any(v.grad for v in locals_of(new)) and self._reaches_backward(node.target))  # type: ignore[attr-defined]
         if not locals_of(old) and locals_of(new) and not per_batch and not feeds:
             self.convert(node.value, new, frame, "state" if isinstance(node.target, ast.Attribute) else "collect")
@@ -66,6 +66,16 @@ class Accumulators:
         if loop is None or frame.scope is not loop.scope:
             return loop is not None
         return starts_anew(self.facts, name, loop.node)
+
+    def _begins_here(self, node: ast.AugAssign) -> bool:
+        """Whether the function that is called for each batch sets the attribute first: `self.kl = 0` at the head of `forward`."""
+        loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
+        function = self.facts.function(node)
+        if loop is None or function not in self.machine.stack[loop.depth :]:
+            return False
+        text = self.facts.text(node.target)
+        above = (s for s in function.body if s.lineno < node.lineno)  # type: ignore[union-attr]
+        return any(isinstance(s, ast.Assign) and any(self.facts.text(t) == text for t in s.targets) for s in above)
 
     def fill(self, target: ast.Subscript, values: Values, frame: Frame, statement: ast.stmt) -> Values:
         """`kept[start:start + n] = rows`, where `kept` outlives the batch: places and rows are those of the global batch.

@@ -30,6 +30,7 @@ class Comprehensions:
             if loop is not None:
                 entered.append(loop)
             whole = loop is None and bool(entered) and not entered[-1].trains and self._gather_iterated(generator.iter, inner)
+            iterated = self.figures_in(generator.iter, iterated, inner)
             self.machine.assign(generator.target, UNKNOWN if whole else self.iterate(iterated, inner), inner, self._statement(node))  # type: ignore[arg-type]
             for condition in generator.ifs:
                 self.test(condition, inner)

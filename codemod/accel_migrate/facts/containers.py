@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 ANY = "*"
 """Heap key of an element whose index or key is not a constant."""
+ENTRIES = {Spread.MEAN, Spread.SUM, Spread.RATIO, Spread.MIXED}
+"""Spreads of vectors each entry of which is such a figure, too."""
 MAPPING = {"items", "keys", "values"}
 """Methods that only dicts and their kin have."""
 
@@ -182,7 +184,7 @@ class Containers:
                 found.add(altered(value, batch=False) if fields else Local(Spread.ROW, taken=value.taken))
             elif isinstance(value, Made) and value.role in {Role.PARAMETERS, Role.MODEL, Role.PROGRESS}:
                 found |= self.calls.taken_from(value, ANY) or {value}
-            elif value is TRAINABLE:
+            elif value is TRAINABLE or (isinstance(value, Local) and value.spread in ENTRIES):
                 found.add(value)
             elif isinstance(value, Instance):
                 found |= self._iterate_instance(value, frame)
@@ -190,8 +192,17 @@ class Containers:
 
     def taken_by(self, loop: ast.For | ast.AsyncFor, iterated: Values, frame: Frame) -> Values:
         """What `loop` yields; batches of its loader are taken there, unless a `zip` took them from several."""
+        iterated = self.figures_in(loop.iter, iterated, frame)
         found = self.iterate(iterated, frame)
         return frozenset(v if not isinstance(v, Local) or v.taken else altered(v, taken=frozenset({loop})) for v in found)
+
+    def figures_in(self, node: ast.expr, iterated: Values, frame: Frame) -> Values:
+        """Figures that a loop takes one after the other, `for p in out.mean(0)`, become global together; gradients need each as it is."""
+        figures = locals_of(iterated)
+        if not figures or any(v.grad or v.spread not in ENTRIES for v in figures) or len(figures) < len(iterated):
+            return iterated
+        self.convert(node, iterated, frame, "array")
+        return UNKNOWN
 
     def batch_of(self, value: Value) -> Values:
         """What the loader `value` yields: slices, or whole batches where nobody prepares it."""

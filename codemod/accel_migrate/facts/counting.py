@@ -23,6 +23,13 @@ SLICE = "slice"
 RANGES = {"range", "numpy.arange", "torch.arange", "tqdm.trange", "tqdm.auto.trange"}
 
 
+def asks_for_any(facts: Facts, node: ast.expr) -> bool:
+    """Whether a number is only compared to 0: no process is without rows, it borrows one then."""
+    question = facts.parents[node]
+    sides = [question.left, *question.comparators] if isinstance(question, ast.Compare) else []
+    return any(isinstance(side, ast.Constant) and side.value == 0 for side in sides)
+
+
 class Counting:
     """Part of `Evaluator`; everything here is for programs that make their batches by hand."""
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from accel_migrate.facts.blocks import RAGGED
 from accel_migrate.facts.facts import Facts, Gather, Loop
 from accel_migrate.facts.left_behind import left_behind
+from accel_migrate.facts.numbered import numbers_samples
 from accel_migrate.facts.operations import spreads
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.shaping import shapes
@@ -68,6 +69,9 @@ def _checked(facts: Facts, node: Around, gather: Gather, loss: bool) -> Gather |
     kept |= {ast.unparse(call): [v for v in locals_of(facts.of(call)) if v.spread is Spread.SHARD] for call in gather.hoisted}
     every = [v for found in kept.values() for v in found]
     if any(v.axis != 0 or v.blocks == RAGGED for v in every) or any(v.blocks for name, found in kept.items() if name not in gather.names for v in found):
+        return None
+    if any(v.joined for v in every) and numbers_samples(facts) is not None:
+        facts.numbered.add(gather.statement)
         return None
     if any(_is_distribution(facts, n) for n in read if isinstance(n, ast.Name) and n.id in gather.names):
         return None

@@ -14,7 +14,7 @@ from accel_migrate.facts.by_hand import ByHand
 from accel_migrate.facts.calls import Calls
 from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
-from accel_migrate.facts.counting import Counting, is_number
+from accel_migrate.facts.counting import Counting, asks_for_any, is_number
 from accel_migrate.facts.facts import Conversion
 from accel_migrate.facts.joins import limited
 from accel_migrate.facts.kept import Kept
@@ -74,7 +74,7 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
             self.facts.values[node] = values
         elif old is not values or len(old) > 1:
             self.facts.values[node] = limited(old | values)
-        return values
+        return UNKNOWN if node in self.machine.whole_counts else values
 
     def _evaluating(self, kind: type[ast.expr]) -> Callable[[Any, Frame], Values]:
         """What gives the values of expressions of `kind`."""
@@ -256,7 +256,7 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
             return  # asked of one row, for that row
         if any(v.whole for v in locals_of(values)) or (how == "print" and self._is_complaint(node)):
             return  # every process has the whole batch; what it complains of is its own
-        if Spread.COUNT not in ops.spreads(values) and any(isinstance(a, ast.Assert) for a in self.facts.ancestors(node)):
+        if (Spread.COUNT not in ops.spreads(values) or asks_for_any(self.facts, node)) and any(isinstance(a, ast.Assert) for a in self.facts.ancestors(node)):
             return  # each process checks its own rows
         if isinstance(node, ast.Name) and ops.spreads(values) in ({Spread.COUNT}, {Spread.RATE}) and (parts := self._parts(node, frame)) != [node]:
             for part in parts:

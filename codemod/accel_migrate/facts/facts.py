@@ -156,6 +156,8 @@ class Facts:
     """Sites of values, the same on all processes, that a recurrent layer gets beside rows: the state that it starts from."""
     states: set[ast.expr] = field(default_factory=set)
     """Expressions that make such a state for a whole batch; each process keeps the part of its rows."""
+    numbered: set[ast.stmt] = field(default_factory=set)
+    """Where nothing can be gathered, since rows of a batch bear the numbers of their samples in it."""
     gathers: dict[ast.stmt, Gather] = field(default_factory=dict)
     optimized: dict[ast.AST, set[ast.AST]] = field(default_factory=lambda: defaultdict(set))
     """Site of an optimizer -> sites of the models whose parameters it was given."""
@@ -248,14 +250,13 @@ class Facts:
         return self.scopes[node]
 
     def is_dead(self, node: ast.AST) -> bool:
-        """Whether `node` stands in a function of an imported module which the program never calls (a module's self-test)."""
+        """Whether `node` stands in a function of an imported module which the program never calls, or in its main guard (a module's self-test)."""
+        if self.source(node) is self.entry:
+            return False
         function = self.function(node)
-        return (
-            isinstance(function, ast.FunctionDef)
-            and function not in self.visited
-            and self.scopes[function].enclosing_class is None
-            and self.source(node) is not self.entry
-        )
+        if isinstance(function, ast.FunctionDef):
+            return function not in self.visited and self.scopes[function].enclosing_class is None
+        return any(isinstance(a, ast.If) and "__name__" in ast.unparse(a.test) for a in self.ancestors(node))
 
     def inside(self, node: ast.AST, container: ast.AST) -> bool:
         return node is container or any(a is container for a in self.ancestors(node))

@@ -43,8 +43,6 @@ def why_not_all_known(facts: Facts, function: ast.FunctionDef, seen: tuple[ast.A
         return f"nothing is seen to call {name}"
     if function in facts.called_back:
         return f"{name} is not only called, but handed on as a value{_place(facts, _as_value(facts, function))}"
-    if function.args.vararg is not None and not seen:
-        return f"{name} takes `*{function.args.vararg.arg}`"
     for call in callers:
         through = handed_on(facts, call)
         if through is not None:

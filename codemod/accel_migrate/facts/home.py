@@ -159,7 +159,7 @@ def _callers(facts: Facts, scopes: list[Scope]) -> list[Scope]:
 
 def first_reaching(facts: Facts, block: list[ast.stmt], functions: set[ast.AST]) -> ast.stmt | None:
     """The first statement of `block` (or of the main guard in it) from which one of `functions` is called."""
-    for statement in block:
+    for statement in block if isinstance(block, list) else ():  # that of a lambda is an expression
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             continue
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):

@@ -20,7 +20,14 @@ def only_looked_at(facts: Facts) -> set[object]:
     used |= {loop.node for loop in facts.loops.values() if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(loop.node))}
     used -= _of_main_process(facts)
     idle = {v for loop in facts.loops.values() if loop.node not in used for v in loop.loaders}
-    return idle - {v for loop in facts.loops.values() if loop.node in used for v in loop.loaders} - facts.drawn
+    return _evaluated_whole(facts) | idle - {v for loop in facts.loops.values() if loop.node in used for v in loop.loaders} - facts.drawn
+
+
+def _evaluated_whole(facts: Facts) -> set[object]:
+    """Loaders of evaluations whose rows cannot be gathered, since they bear the numbers of their samples: each process evaluates all."""
+    numbered = {loop.node for loop in facts.loops.values() if any(facts.inside(statement, loop.node) for statement in facts.numbered)}
+    others = {v for loop in facts.loops.values() if loop.trains or loop.node not in numbered for v in loop.loaders}
+    return {v for loop in facts.loops.values() if loop.node in numbered for v in loop.loaders} - others
 
 
 def _of_main_process(facts: Facts) -> set[ast.AST]:

@@ -18,6 +18,7 @@ from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
 from accel_migrate.facts.joins import joined, limited
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
 from accel_migrate.facts.sequence import in_order
+from accel_migrate.facts.shaping import shaping_counts
 from accel_migrate.facts.store import Store
 from accel_migrate.facts.values import (
     UNKNOWN,
@@ -81,6 +82,8 @@ class Machine(Store):
         self.plan: dict[ast.stmt, Gather] = {}
         self.hoisted: set[ast.expr] = set()
         """Forward calls whose results the plan gathers above their statements."""
+        self.whole_counts: set[ast.expr] = set()
+        """Numbers of a process's rows that the plan makes those of the whole batch, since they shape what is gathered."""
         self.staying: set[ast.expr] = set()
         """What becomes an array and comes back to a model, see `coming_back`."""
         self.given_rows = False
@@ -106,6 +109,8 @@ class Machine(Store):
         """From the next pass on evaluation loops gather early, as `plan` says."""
         self.plan = plan
         self.hoisted = {node for statement, gather in plan.items() for node in gather.hoisted if self.facts.statement(node) is statement}
+        early = [gather for gather in plan.values() if gather.backward is None]
+        self.whole_counts = {number for gather in early for number, _ in shaping_counts(self.facts, gather, planned=True)}
 
     # -- variables ----------------------------------------------------------------------------
     def read_name(self, name: str, frame: Frame) -> Values:

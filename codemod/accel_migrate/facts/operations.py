@@ -297,7 +297,8 @@ def is_filtered(rows: Values) -> bool:
 
 def shape_of(rows: Local) -> str:
     """What a shape is remembered by: the dimension of the rows, and whether they were chosen by a mask."""
-    return f"shape {rows.axis}" if rows.mask is None and not rows.joined else f"filtered {rows.axis}"
+    axis = rows.axis if rows.axis >= 0 else "unknown"
+    return f"shape {axis}" if rows.mask is None and not rows.joined else f"filtered {axis}"
 
 
 def places(mask: Values, node: ast.expr) -> Values:

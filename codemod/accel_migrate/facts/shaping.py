@@ -41,8 +41,11 @@ def measured(node: ast.expr) -> ast.expr | None:
     return None
 
 
-def shaping_counts(facts: Facts, gather: Gather) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Numbers of rows behind `gather` that shape or cut what is gathered, with that whose rows are counted, which is not."""
+def shaping_counts(facts: Facts, gather: Gather, planned: bool = False) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Numbers of rows behind `gather` that shape or cut what is gathered, with that whose rows are counted, which is not.
+
+    While `gather` is only planned, figures around such a number are still those of one process's rows.
+    """
     after = list(later(facts, gather))
     other = {n.id for n in after if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for node in after:
@@ -55,7 +58,8 @@ def shaping_counts(facts: Facts, gather: Gather) -> Iterator[tuple[ast.expr, ast
             any(isinstance(n, ast.Name) and n.id in gather.names for n in ast.walk(rows))
             or ast.unparse(rows) in gather.paths
         )
-        if not whole and not any(outer in facts.conversions for outer in (node, *facts.ancestors(node))):
+        figure = not planned and any(outer in facts.conversions for outer in (node, *facts.ancestors(node)))
+        if not whole and not figure:
             yield node, rows
 
 

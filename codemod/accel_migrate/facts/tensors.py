@@ -241,8 +241,10 @@ class Tensors:
         return self._ignored_marks
 
 
-def _axis(rows: Values) -> int:
-    return next(v.axis for v in locals_of(rows) if v.spread is Spread.SHARD)
+def _axis(rows: Values) -> int | str:
+    """The dimension of the rows, as no number of a dimension where it is not known."""
+    axis = next(v.axis for v in locals_of(rows) if v.spread is Spread.SHARD)
+    return axis if axis >= 0 else "unknown"
 
 
 def _strongest(inputs: list[Values]) -> Values:

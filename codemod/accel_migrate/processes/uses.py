@@ -72,6 +72,22 @@ class Uses:
             self._imported[scope, kind] = {(a.asname or a.name).split(".")[0] for n in found for a in n.names}  # type: ignore[attr-defined]
         return self._imported[scope, kind]
 
+    def _is_of_library(self, node: ast.expr) -> bool:
+        """Whether `node` is, or is a part of, a module that no file of the program is: `torch` of `torch.save`."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        owner = self.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+        if owner is None:
+            return False
+        imports = (n for n in ast.walk(owner.node) if isinstance(n, ast.Import))
+        modules = [a.name if a.asname else a.name.split(".")[0] for n in imports for a in n.names if (a.asname or a.name).split(".")[0] == node.id]  # type: ignore[attr-defined]
+        return bool(modules) and all(module.split(".")[0] not in self._own_names for module in modules)
+
+    @cached_property
+    def _own_names(self) -> set[str]:
+        """Names of the program's files and folders."""
+        return {name for source in self.sources for name in (*source.path.parts, source.path.stem)}
+
     def _is_address(self, node: ast.Constant) -> bool:
         """Whether the string names an argument or a variable of the environment, and not an attribute."""
         parent = self.parents.get(node)
@@ -108,7 +124,7 @@ class Uses:
         return [*self.names.get(name, ()), *through]
 
     def _is_looked_up(self, node: ast.AST, imports: tuple[type[ast.AST], ...]) -> bool:
-        return isinstance(node, ast.Attribute) and self._is_imported(node.value, imports)
+        return isinstance(node, ast.Attribute) and self._is_imported(node.value, imports) and not self._is_of_library(node.value)
 
     def _is_exported(self, node: ast.AST) -> bool:
         """Whether the string `node` is looked up as a name: in `__all__`, by `getattr(module, "name")`."""

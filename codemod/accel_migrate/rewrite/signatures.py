@@ -57,8 +57,12 @@ def _with_generator_bracketed(arg: cst.Arg) -> cst.Arg:
 
 
 def with_parameter(function: cst.FunctionDef, edit: AddParameter) -> cst.FunctionDef:
-    """`function` with one more parameter."""
+    """`function` with one more parameter: behind `*args` one that is given by name."""
     params = function.params
+    if isinstance(params.star_arg, cst.Param):
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        named = [*(p.with_changes(comma=comma) for p in params.kwonly_params), _parameter(edit)]
+        return function.with_changes(params=params.with_changes(star_arg=params.star_arg.with_changes(comma=comma), kwonly_params=named))
     before, after = list(params.posonly_params), list(params.params)
     index = _index_for(edit, before, after)
     flat = [node for node in _flat(params) if not isinstance(node, cst.MaybeSentinel) and node is not None]

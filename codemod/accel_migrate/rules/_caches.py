@@ -13,12 +13,13 @@ from accel_migrate.context import Context
 from accel_migrate.edits import Edit, WrapStatements
 from accel_migrate.facts.diverging import LOOKED_UP
 from accel_migrate.opened import OPENERS
-from accel_migrate.side_effects import is_guarded, opens_for_writing, runs_models
+from accel_migrate.side_effects import COMMANDS, is_guarded, opens_for_writing, runs_models
 
 WHY = "the main process computes what is kept in the file, and the others read it"
 HEADER = "with @accelerator@.main_process_first():"
 WRITERS = {"torch.save": 1, "numpy.save": 0, "numpy.savez": 0, "joblib.dump": 1, "to_pickle": 0, "to_csv": 0, "to_parquet": 0}
 """Functions and methods that write a file -> which argument is its path."""
+DOWNLOADS = {"urllib.request.urlretrieve", "torch.hub.download_url_to_file", "gdown.download", "wget.download", "torchvision.datasets.utils.download_url"}
 READERS = {"torch.load", "numpy.load", "joblib.load", "pandas.read_pickle", "pandas.read_csv", "pandas.read_parquet"}
 
 
@@ -37,6 +38,9 @@ def caches(context: Context) -> Iterator[ast.If]:
         wanted = {ast.unparse(path) for path in _looked_up(context, node.test)}
         if not wanted or _is_branch(context, node) or facts.is_dead(node) or is_guarded(facts, node) or _is_held_back(context, node):
             continue
+        if fetches(context, node):
+            yield node
+            continue
         branches = [node.body, node.orelse]
         writing = [branch for branch in branches if wanted & {text for s in branch for text in _written(context, s)}]
         if len(writing) != 1:
@@ -46,6 +50,15 @@ def caches(context: Context) -> Iterator[ast.If]:
         reading = [*(node.orelse if writing[0] is node.body else node.body), *below]
         if wanted & {text for s in reading for text in _read(context, s)} and not runs_models(facts, node):
             yield node
+
+
+def fetches(context: Context, node: ast.If) -> bool:
+    """`if not os.path.exists(path):` around nothing but a command, or a download, that makes what is missing, and lines that say so."""
+    absent = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not) and not node.orelse
+    runs = [c for s in node.body for c in ast.walk(s) if isinstance(c, ast.Call) and isinstance(context.facts.parents[c], ast.Expr)]
+    commands = [c for c in runs if context.facts.external.get(c) in COMMANDS | DOWNLOADS]
+    plain = all(isinstance(s, ast.Expr | ast.Import | ast.ImportFrom) for s in node.body)
+    return absent and plain and bool(commands)
 
 
 def _is_branch(context: Context, node: ast.If) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from accel_migrate.context import Context
-from accel_migrate.facts.facts import Binding
+from accel_migrate.facts.facts import Binding, Facts
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.hand_made.turns import run_in_turns
 from accel_migrate.rules._variables import Object, Variable
@@ -111,6 +112,15 @@ def first_made(bindings: list[Binding]) -> list[Binding]:
     """Without `model = model.eval()` in a loop: it makes nothing, and the model was prepared before the loop."""
     made = [b for b in bindings if not (b.loops and _is_itself(b))]
     return made or bindings
+
+
+def by_loops(facts: Facts, variable: Variable) -> list[Variable]:
+    """`variable` as it is made, and as a condition in a loop below makes it anew: `if step > 100: optimizer = SGD(...)`."""
+    first = [b for b in variable.bindings if b.loops == variable.bindings[0].loops]
+    anew = [b for b in variable.bindings if b not in first]
+    if not anew or not all(isinstance(facts.parents[b.statement], ast.If) for b in anew):
+        return [variable]
+    return [replace(variable, bindings=first), *(replace(variable, bindings=[b], anew=True) for b in anew)]
 
 
 def _is_itself(binding: Binding) -> bool:

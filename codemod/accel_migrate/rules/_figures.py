@@ -161,7 +161,7 @@ class Figures:
         return target.id if len(stores) == 1 else None
 
     def _new_name(self, value: ast.expr) -> str:
-        base = value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else "value"
+        base = named(value)
         names = self._names | {n.id for n in ast.walk(self.context.facts.function(value)) if isinstance(n, ast.Name)}
         name, count = f"global_{base}", 1
         while name in names:
@@ -169,6 +169,15 @@ class Figures:
             name = f"global_{base}_{count}"
         self._names.add(name)
         return name
+
+
+def named(value: ast.expr) -> str:
+    """`loss` of `loss`, `self.loss`, `loss.data[0]` and `loss.detach()`."""
+    while isinstance(value, ast.Subscript | ast.Call | ast.Attribute):
+        if isinstance(value, ast.Attribute) and value.attr not in {"data", "detach", "clone", "cpu"}:
+            return value.attr
+        value = value.func if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else getattr(value, "value", ast.Constant(None))
+    return value.id if isinstance(value, ast.Name) else "value"
 
 
 def changes(node: ast.AST, names: set[str]) -> bool:

@@ -26,6 +26,8 @@ class Variable:
     made: set[Object]
     scope: Scope
     bindings: list[Binding] = field(default_factory=list)
+    anew: bool = False
+    """Whether a condition in a loop makes it anew, so that it is prepared there."""
 
     @property
     def order(self) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from accel_migrate.context import Context
 from accel_migrate.edits import AddImport, Edit, Finding, Severity
 from accel_migrate.facts.classes import find_method
+from accel_migrate.facts.numbered import numbers_samples
 from accel_migrate.facts.ragged import makes_rows
 from accel_migrate.facts.values import Function, Instance, Made, Ref, Role, Value
 
@@ -39,6 +40,21 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         yield from _collate_globally(context, collators[(ragged or coupled)[0]], "rows" if ragged else "global")
     for value, node in collators.items():
         yield from _unusual_layout(context, value, node)
+    yield from _numbered(context)
+
+
+def _numbered(context: Context) -> Iterator[Finding]:
+    """Evaluations of batches whose rows bear the numbers of their samples."""
+    where = numbers_samples(context.facts)
+    for statement in context.facts.numbered if where is not None else ():
+        loop = next((context.facts.loops.get(a) for a in context.facts.ancestors(statement) if a in context.facts.loops), None)  # type: ignore[call-overload]
+        if loop is not None and not loop.trains:
+            yield Finding(
+                source=context.source(statement), node=statement, rule=ID, severity=Severity.INFO,
+                message=f"rows of this batch bear the numbers of their samples ({context.source(where).where(where.lineno)}), which begin at 0 on each process: "
+                "every process evaluates all batches, as before",
+                advice="to share them out, compute the figures of each process's samples and gather those: accelerator.gather_for_metrics(figures, use_gather_object=True)",
+            )  # fmt: skip
 
 
 def _collators(context: Context) -> Iterator[ast.expr]:

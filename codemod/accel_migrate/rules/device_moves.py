@@ -16,6 +16,7 @@ from accel_migrate.facts.gathered import is_hosted, later
 from accel_migrate.facts.scopes import parameters
 from accel_migrate.facts.values import Literal, Role, Values
 from accel_migrate.processes.paragraphs import delete
+from accel_migrate.rules._run_elsewhere import runs_elsewhere
 
 ID = "device-moves"
 TITLE = "Leave moving models and batches to the accelerator"
@@ -29,7 +30,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     parked = [call for call, (_, name) in context.facts.methods.items() if _parks(call, name)]
     for call, (base, name) in context.facts.methods.items():
         if name in {"to", "cuda"} and isinstance(call.func, ast.Attribute) and (name == "cuda" or _names_device(context, call)):
-            if _handled(context, base) and not any(_comes_back(context, call, base, park) for park in parked):
+            if _handled(context, base) and not any(_comes_back(context, call, base, park) for park in parked) and not runs_elsewhere(context.facts, call, base):
                 removed.add(call)
             elif name == "cuda":
                 yield from _rename(context, call)

@@ -15,6 +15,7 @@ from accel_migrate.access import Unreachable
 from accel_migrate.context import Context
 from accel_migrate.edits import Edit, Finding, InsertAfter, Severity
 from accel_migrate.facts import graphs
+from accel_migrate.facts.counters import is_drawn
 from accel_migrate.facts.facts import Conversion, Gather
 from accel_migrate.facts.gathered import later
 from accel_migrate.facts.shaping import measured
@@ -27,7 +28,7 @@ from accel_migrate.rules._gathering import gather_at
 from accel_migrate.rules._meetings import kept_for_training, meeting
 from accel_migrate.rules._terms import global_figure
 from accel_migrate.rules.backward import out_of_reach, unknown_denominator, weight_template
-from accel_migrate.side_effects import runs_of, writing_statements
+from accel_migrate.side_effects import is_said, runs_of, writing_statements
 
 ID = "gather-metrics"
 TITLE = "Show, compare and keep the numbers of the global batch"
@@ -77,8 +78,11 @@ def _convert(
     if context.in_model(conversion.value) and _is_logged(context, conversion):
         conversion = replace(conversion, how="state")
     if context.in_model(conversion.value) and conversion.how not in {"keep", *OUTLIVING} and not _in_trainer(context, conversion.value):
-        if getattr(context.facts.function(conversion.value), "name", "") != "forward" and conversion.how != "test":
-            yield _no_formula(context, conversion)
+        if getattr(context.facts.function(conversion.value), "name", "") != "forward":
+            if conversion.how != "test":
+                yield _no_formula(context, conversion)
+        elif is_said(context.facts, conversion.value):
+            yield replace(_no_formula(context, conversion), severity=Severity.INFO)
         return
     spread = spread_of(conversion.values)
     if spread not in {Spread.COUNT, Spread.RATE, Spread.ROW} and context.row_loops.around(conversion.value) is not None:
@@ -226,9 +230,9 @@ def _is_sliced(index: ast.expr) -> bool:
 
 
 def _picks_row(context: Context, value: ast.Subscript) -> bool:
-    """Whether a constant index picks a row of a tensor, and not a part of a batch or of a model's output."""
+    """Whether a constant index, or one that is drawn, picks a row of a tensor, and not a part of a batch or of a model's output."""
     first = value.slice.elts[0] if isinstance(value.slice, ast.Tuple) and value.slice.elts else value.slice
-    constant = isinstance(first, ast.Constant) and isinstance(first.value, int)
+    constant = (isinstance(first, ast.Constant) and isinstance(first.value, int)) or is_drawn(context.facts, first)
     rows = context.locals(value.value)
     return constant and bool(rows) and not any(v.batch or v.output for v in rows)
 

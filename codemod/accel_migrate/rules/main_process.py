@@ -11,7 +11,7 @@ from accel_migrate.dialects import ACCELERATOR
 from accel_migrate.edits import AddArgument, AddImport, Edit, Finding, Inner, InsertAfter, InsertBefore, WrapStatements
 from accel_migrate.facts import catalog, trackers
 from accel_migrate.facts.values import Made, Ref, Role
-from accel_migrate.rules._caches import go_first
+from accel_migrate.rules._caches import caches, fetches, go_first
 from accel_migrate.rules._checked_first import wait_between
 from accel_migrate.rules._taken_ahead import parted, taken_ahead
 from accel_migrate.side_effects import (
@@ -21,7 +21,7 @@ from accel_migrate.side_effects import (
     speaking_functions,
     writing_statements,
 )
-from accel_migrate.writers import answers, handed_back, keeps_settings, makers
+from accel_migrate.writers import answers, handed_back, is_asked, keeps_settings, makers
 
 ID = "main-process"
 TITLE = "Print, log and write on the main process only"
@@ -46,7 +46,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     for call, (base, method) in context.facts.methods.items():
         if method == "setLevel" and any(context.facts.role(v) is Role.LOGGER for v in base) and len(call.args) == 1:
             yield from _logger_level(context, call)
-    states = {context.facts.statement(copy) for copy in context.states.copies}
+    states: set[ast.AST] = {context.facts.statement(copy) for copy in context.states.copies}
+    states |= {s for choice in caches(context) if fetches(context, choice) for s in ast.walk(choice)}
     statements = [s for s in writing_statements(context.facts) if s not in states]
     speaking = speaking_functions(context.facts, statements)
     for function in speaking:
@@ -145,12 +146,10 @@ def _writers(context: Context, statements: list[ast.stmt]) -> Iterator[Edit]:
     """A writer exists on the main process only, and so does what it answers."""
     facts = context.facts
     for call in (*makers(facts), *answers(facts)):
-        if is_guarded(facts, call) or any(facts.inside(call, s) for s in statements):
+        if is_guarded(facts, call) or any(facts.inside(call, s) for s in statements) or is_asked(facts, call, statements):
             continue
-        try:
-            main = context.say(f"{ACCELERATOR}.is_main_process", call)
-        except Unreachable:
-            continue
+        main, imports = context.say_anywhere(f"{ACCELERATOR}.is_main_process", call, ID)
+        yield from imports
         start = facts.external.get(call, "")
         if start in trackers.SETTINGS and keeps_settings(facts, start):
             yield from _switched_off(context, call, main)

@@ -19,7 +19,8 @@ from accel_migrate.facts.facts import Binding
 from accel_migrate.facts.scopes import Scope
 from accel_migrate.facts.values import Instance, Made, Role
 from accel_migrate.facts.whole_steps import steps_on_whole_data
-from accel_migrate.rules._chosen import arrives, choose, first_made, is_read
+from accel_migrate.rules._chosen import arrives, by_loops, choose, first_made, is_read
+from accel_migrate.rules._initialising import initialises
 from accel_migrate.rules._surely import surely_bound
 from accel_migrate.rules._variables import RUNNABLE, Object, Variable, lives
 from accel_migrate.rules._wholes import prepared_by_themselves, wrapped_twice
@@ -39,7 +40,7 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
     unread = [v for v in named if v.role is Role.LOADER and not is_read(v)]
     variables = choose(context, [v for v in named if v not in unread])
     groups: dict[tuple[Scope, tuple[ast.stmt, ...]], list[Variable]] = defaultdict(list)
-    for variable in variables:
+    for variable in (part for whole in variables for part in by_loops(context.facts, whole)):
         groups[variable.scope, variable.bindings[-1].loops].append(variable)
     for (scope, loops), group in groups.items():
         yield from _prepare(context, scope, loops, group)
@@ -226,6 +227,8 @@ def _block_for(context: Context, container: ast.AST, variable: Variable) -> list
     facts = context.facts
     statement, bound = variable.bindings[-1].statement, [*(b.statement for b in variable.bindings), *_other_bindings(variable)]
     block = facts.block(statement)
+    if variable.anew:
+        return block
     while (parent := facts.parents[statement]) is not container and isinstance(parent, ast.stmt):
         if isinstance(parent, ast.If) and not surely_bound(facts, bound, parent) and not _is_main_guard(parent):
             break
@@ -255,7 +258,7 @@ def _is_main_guard(node: ast.AST) -> bool:
 
 
 def _anchor(context: Context, block: list[ast.stmt], variables: list[Variable]) -> ast.stmt:
-    """The last statement of `block` that binds one of the variables or loads a state into it, before their first use in a loop."""
+    """The last statement of `block` that binds one of the variables, loads a state into it or draws its weights, before their first use in a loop."""
     texts = {v.text for v in variables}
     statements = {id(b.statement) for v in variables for b in v.bindings}
     last = 0
@@ -265,7 +268,7 @@ def _anchor(context: Context, block: list[ast.stmt], variables: list[Variable]) 
     for index in range(last + 1, len(block)):
         if isinstance(block[index], RUNNABLE) and runs_models(context.facts, block[index]):
             break
-        if _restores(context, block[index], texts):
+        if _restores(context, block[index], texts) or initialises(context.facts, block[index], texts):
             last = index
         elif isinstance(block[index], ast.For | ast.While | ast.FunctionDef | ast.ClassDef) or _calls_with(block[index], texts):
             break

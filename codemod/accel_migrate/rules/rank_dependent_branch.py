@@ -98,7 +98,23 @@ def _leaves(context: Context, jump: ast.AST, node: ast.If) -> bool:
 def _in_step(context: Context, node: ast.AST) -> bool:
     """Whether the function of `node` is called in a loop in which models run."""
     function = context.facts.function(node)
+    if _words_only(function) and not runs_models(context.facts, function):
+        return False
     return any(_around(context, call) is not None for call in context.facts.callers.get(function, ()))  # type: ignore[call-overload]
+
+
+def _words_only(function: ast.AST) -> bool:
+    """Whether all that a function returns is text for people, as that of `3725 seconds` is."""
+    values = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+    texts = [v for v in values if isinstance(v, ast.JoinedStr) or _is_formatted(v) or (isinstance(v, ast.Constant) and isinstance(v.value, str))]
+    return bool(values) and len(texts) == len(values)
+
+
+def _is_formatted(value: ast.AST | None) -> bool:
+    """`"{}".format(x)`, `"%d" % x`."""
+    text = value.func.value if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "format" else None
+    text = value.left if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) else text
+    return isinstance(text, ast.Constant) and isinstance(text.value, str)
 
 
 def _reduces(context: Context, node: ast.If) -> bool:

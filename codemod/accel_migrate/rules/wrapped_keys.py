@@ -27,6 +27,8 @@ def apply(context: Context) -> Iterator[Edit | Finding]:
         assert isinstance(call, ast.Call)
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"state_dict", "load_state_dict"} or not wrapped.holds(call.func.value):
             continue
+        if _looks_inside(context, call, ast.unparse(call.func.value)):
+            continue
         saves = call.func.attr == "state_dict"
         yield Finding(source=source, node=call, rule=ID, severity=wrapped.severity, message=_SAVED if saves else _loaded(call), advice=_ADVICE[saves])
 
@@ -42,6 +44,18 @@ def _loaded(call: ast.Call) -> str:
     lenient = any(k.arg == "strict" and isinstance(k.value, ast.Constant) and k.value.value is False for k in call.keywords)
     outcome = "with strict=False it takes nothing from a file that the original wrote, without a word" if lenient else "a file that the original wrote is refused"
     return f"the wrapped model had `module.` before each key, the model of the result has not: {outcome}"
+
+
+def _looks_inside(context: Context, call: ast.Call, model: str) -> bool:
+    """Whether the script takes the model out of a wrapper there: `if hasattr(model, "module"): ... else: model.state_dict()`."""
+    around = [a for a in context.facts.ancestors(call) if isinstance(a, ast.If | ast.IfExp)]
+    for choice in around:
+        test = ast.unparse(choice.test).replace('"', "'")
+        asked = test == f"hasattr({model}, 'module')" or test.startswith(f"isinstance({model}, ")
+        others = choice.orelse if isinstance(choice.orelse, list) else [choice.orelse]
+        if asked and any(context.facts.inside(call, other) for other in others):
+            return True
+    return False
 
 
 class _Wrapped:
