@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from . import launch_plan
 from .launch_arguments import parse
 from .launch_network import address_towards
-from .launch_notes import FOLDER, PREFIX, Notes
+from .launch_notes import AGENT, FOLDER, PREFIX, Notes
 from .launch_orphans import watched
 from .launch_plan import Plan
 from .launch_report import failed
@@ -84,7 +84,7 @@ def _run_noted(plan: Plan, notes: Notes) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
 
-    config = _config(plan)
+    config = _config(plan, notes.folder)
     _quieten("torch.distributed.elastic")  # what it has to say is said below
     signal.signal(signal.SIGINT, functools.partial(_interrupt, notes, plan.here))
     pass_on(notes)
@@ -133,7 +133,7 @@ def _interrupt(notes: Notes, processes: int, signum: int, frame: Any) -> None:
             os.kill(pid, signal.SIGINT)
 
 
-def _config(plan: Plan) -> Any:
+def _config(plan: Plan, folder: Path) -> Any:
     """The settings of torchrun's agent: processes per machine, and where machines meet."""
     from torch.distributed.launcher.api import LaunchConfig
 
@@ -143,7 +143,7 @@ def _config(plan: Plan) -> Any:
         min_nodes=options.num_machines,
         max_nodes=options.num_machines,
         nproc_per_node=plan.here,
-        logs_specs=_logs(options),
+        logs_specs=_logs(options, folder),
         max_restarts=options.max_restarts,
         monitor_interval=options.monitor_interval,
         run_id="accel",
@@ -156,12 +156,15 @@ def _config(plan: Plan) -> Any:
     )
 
 
-def _logs(options: Any) -> Any:
-    """Where output goes: straight to the terminal, or with a folder into a file for each process, and to the terminal too."""
+def _logs(options: Any, folder: Path) -> Any:
+    """Where output goes: straight to the terminal, or with `--log_dir` into a file for each process, and to the terminal too.
+
+    Torch's agent has files of its own in any case, which go to `folder`: elsewhere nobody would remove them.
+    """
     from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, Std
 
     if not options.log_dir:
-        return DefaultLogsSpecs()
+        return DefaultLogsSpecs(log_dir=str(folder / AGENT))
     try:
         Path(options.log_dir).mkdir(parents=True, exist_ok=True)
         tee = Std.from_str(options.tee or "3")

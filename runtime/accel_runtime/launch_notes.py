@@ -21,6 +21,8 @@ from typing import Any
 FOLDER = "ACCEL_LAUNCH_NOTES"
 PREFIX = "accel-launch-{pid}-"
 """Of the folder's name, with the id of the launcher."""
+AGENT = "agent"
+"""The folder in it for files of torch's agent."""
 _INTERRUPTED = "interrupted"
 _FIRST = "first"
 _LOST = ("gloo", "connection", "nccl", "store", "broken pipe", "by peer", "recv")

@@ -7,6 +7,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, Any
 
 import torch
@@ -139,7 +140,13 @@ def _run(
     }
     with tempfile.TemporaryFile() as result:  # the first process inherits it, whatever it returns
         arguments = function, args, environment, node * count, result
-        start_processes(_child, arguments, nprocs=count, start_method="fork")  # type: ignore[no-untyped-call]
+        started = start_processes(_child, arguments, nprocs=count, join=False, start_method="fork")  # type: ignore[no-untyped-call]
+        try:
+            while not started.join():
+                pass
+        finally:
+            for left in getattr(started, "error_files", ()):
+                Path(left).unlink(missing_ok=True)
         del store
         return _received(result)
 

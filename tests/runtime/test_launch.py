@@ -40,8 +40,8 @@ def noted(ended: int, **more) -> str:
     return json.dumps(asdict(Note(ended, **more)))
 
 
-def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": RUNTIME, "OMP_NUM_THREADS": "1"}
+def launched(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": RUNTIME, "OMP_NUM_THREADS": "1", **settings}
     command = [sys.executable, "-m", "accel_runtime.launch", *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
 
@@ -218,11 +218,13 @@ def test_one_process_needs_no_process_group(script):
 
 
 @pytest.mark.torchrun
-def test_two_processes_on_cpu_are_two_and_the_first_failure_counts(script):
-    done = launched("--cpu", "--num_processes", "2", "--mixed_precision", "no", script, "fail")
+def test_two_processes_on_cpu_are_two_and_the_first_failure_counts(script, tmp_path):
+    (tmp_path / "temporary").mkdir()
+    done = launched("--cpu", "--num_processes", "2", "--mixed_precision", "no", script, "fail", TMPDIR=str(tmp_path / "temporary"))
     assert sorted(done.stdout.splitlines()) == ["0 2 no fail", "1 2 no fail"]
     assert done.returncode == 7
     assert done.stderr == "accel launch: process 1 of 2 failed first, with exit code 7; the others were stopped\n"
+    assert os.listdir(tmp_path / "temporary") == []
 
 
 FAILS = """
