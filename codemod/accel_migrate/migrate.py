@@ -37,6 +37,7 @@ def migrate(project: Project, options: Options) -> Result:
     try:
         return _passed(project, options)
     finally:
+        project.traces.end()
         if collecting:
             gc.enable()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from accel_migrate.errors import UserError
+from accel_migrate.facts.traces import Traces
 from accel_migrate.import_paths import Added, added_paths, existing
 from accel_migrate.layout import entry_name, is_installed, search_path
 from accel_migrate.source import Source, read_source
@@ -33,6 +34,8 @@ class Project:
     """Other dotted names under which a file of the project is imported -> its name in `sources`."""
     notes: list[str] = field(default_factory=list)
     """Local modules which could not be read, one line each."""
+    traces: Traces = field(default_factory=Traces, repr=False)
+    """What analyses of the program, and of what stages made of it, have found its functions to do."""
 
     def find(self, module: str) -> Source | None:
         """The project file which `import module` runs, if it is one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel_migrate.facts.interpret import ProjectMachine, gather_facts
-from accel_migrate.facts.machine import MAX_RUNS
+from accel_migrate.facts.runs import MAX_RUNS
 from accel_migrate.facts.values import Role
 from accel_migrate.migrate import migrate
 from accel_migrate.project import Project, in_import_order

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.by_place import holds_places
+from accel_migrate.facts.effects import external_name, losses_in
 from accel_migrate.facts.liveness import starts_anew
 from accel_migrate.facts.values import (
     Box,
@@ -56,7 +57,7 @@ class Accumulators:
 
     def _are_rows(self, iterated: ast.expr) -> bool:
         values = self.facts.of(iterated)
-        if isinstance(iterated, ast.Call) and (name := self.facts.external.get(iterated)) in {"zip", "enumerate", "range"}:
+        if isinstance(iterated, ast.Call) and (name := self.machine.ask(external_name, iterated)) in {"zip", "enumerate", "range"}:
             return any(ops.spreads(self.facts.of(a)) == {Spread.COUNT} if name == "range" else self._are_rows(a) for a in iterated.args)
         return ops.spreads(values) == {Spread.SHARD} and not any(v.batch or v.output or v.axis != 0 for v in locals_of(values))
 
@@ -71,7 +72,10 @@ class Accumulators:
         """Whether the function that is called for each batch sets the attribute first: `self.kl = 0` at the head of `forward`."""
         loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
         function = self.facts.function(node)
-        if loop is None or function not in self.machine.stack[loop.depth :]:
+        if loop is None:
+            return False
+        self.machine.spoil()
+        if function not in self.machine.stack[loop.depth :]:
             return False
         text = self.facts.text(node.target)
         above = (s for s in function.body if s.lineno < node.lineno)  # type: ignore[union-attr]
@@ -106,10 +110,11 @@ class Accumulators:
         loop = self.machine.loader_loops[-1] if self.machine.loader_loops else None
         if loop is None:
             return False
+        self.machine.spoil()
         return self.facts.inside(site, loop.node) or self.facts.function(site) in self.machine.stack[loop.depth :]
 
     def _feeds_backward(self, target: ast.expr, frame: Frame) -> bool:
-        losses = [b.loss for b in self.facts.backwards.values() if b.scope is frame.scope]
+        losses = self.machine.ask(losses_in, frame.scope)
         if not losses:
             return False
         text = self.facts.text(target)

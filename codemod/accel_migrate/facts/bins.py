@@ -54,6 +54,7 @@ class Bins:
             return ops.local(Spread.SHARD, frozenset(locals_of(added)), joined=False)  # nodes are pooled: a row for each graph of this process
         sums = ops.local(Spread.SUM, ops.without_grad(frozenset().union(*inputs)), frozenset(locals_of(added)))
         if any(v.grad for v in locals_of(sums)):
+            self.machine.spoil()
             self.facts.trained_statistics.add(node)
             return sums
         if self._cuts_rows(node):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.effects import collates
 from accel_migrate.facts.values import Box, Spread, Values, locals_of
 
 if TYPE_CHECKING:
@@ -46,5 +47,5 @@ def _kind(evaluator: Evaluator, args: Arguments) -> str:
 
 
 def _collates(evaluator: Evaluator) -> bool:
-    return any(k.arg == "collate_fn" for call in evaluator.facts.external for k in call.keywords)
+    return evaluator.machine.ask(collates)
 

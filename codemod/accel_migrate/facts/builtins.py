@@ -34,7 +34,10 @@ class Builtins:
     def f_next(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if name != "next":
             return self.calls.unknown(node, args)
-        self.facts.drawn |= self.evaluator.loaders_of(args.get(0, ""))
+        loaders = self.evaluator.loaders_of(args.get(0, ""))
+        if loaders:
+            self.machine.spoil()
+        self.facts.drawn |= loaders
         return ops.taken_at(node, self.evaluator.iterate(args.get(0, ""), frame))
 
     def f_sum(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
@@ -179,6 +182,7 @@ class Builtins:
     def f_import_module(self, name: str, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         """`importlib.import_module("package.module")`, and `__import__`, which gives the package."""
         module = args.literal(0, "name")
+        self.machine.spoil()
         if not isinstance(module, str) or module.startswith("."):
             return frozenset({Ref(CHOSEN)})
         return self.evaluator.imported(module.partition(".")[0] if name == "__import__" else module, None, frame)

@@ -54,9 +54,11 @@ class ByHand:
 
     def split_method(self, node: ast.Call, func: ast.Attribute, base: Values) -> Values | None:
         """`data.split(32)` of a tensor; not of a text."""
+        if not self.machine.by_hand:
+            return None
         size = self.facts.of(node.args[0]) if node.args else UNKNOWN
         known = any(isinstance(v, Literal) and type(v.value) is int for v in size)
-        if not self.machine.by_hand or func.attr not in {"split", "chunk", "tensor_split"} or not known or locals_of(base) or len(node.args) > 1 or node.keywords:
+        if func.attr not in {"split", "chunk", "tensor_split"} or not known or locals_of(base) or len(node.args) > 1 or node.keywords:
             return None
         return self.split_by_hand(node)
 

@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog, shown
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import find_method, is_record, named_fields, record_fields
+from accel_migrate.facts.effects import (
+    calls_project,
+    external_name,
+    has_rows,
+    note_called_back,
+    note_callee,
+    note_caller,
+    note_construction,
+    note_external,
+    note_method,
+)
 from accel_migrate.facts.facts import Backward, Forward
 from accel_migrate.facts.graphs import pools
 from accel_migrate.facts.library import Library
@@ -84,7 +95,9 @@ class Calls(Stacks):
         base: Values = UNKNOWN
         if isinstance(node.func, ast.Attribute):
             base = self.evaluator.as_mapping(node.func, self.evaluator.eval(node.func.value, frame))
-            self.facts.values[node.func.value] = self.facts.of(node.func.value) | base
+            self.facts.values[node.func.value] = self.facts.values.get(node.func.value, UNKNOWN) | base
+            if self.facts.trace is not None:
+                self.facts.trace.evaluated(node.func.value, base)
         targets = self.evaluator.eval(node.func, frame)
         args = self.arguments(node, frame)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and not self._project_method(targets):
@@ -93,7 +106,7 @@ class Calls(Stacks):
         for target in in_order(targets):
             found |= self.apply(target, node, args, frame)
         if self.evaluator.asks_for_gradients(node, args):
-            self.machine.trains_tensors = True
+            self.machine.train_tensors()
             found.add(TRAINABLE)
         if isinstance(node.func, ast.Attribute):
             if not targets and not self._keeps_or_runs(base):
@@ -150,7 +163,8 @@ class Calls(Stacks):
         if isinstance(target, ClassValue):
             return self.construct(target, node, args, frame)
         if isinstance(target, Ref):
-            self.facts.external[node] = target.name
+            self.machine.do(note_external, node, target.name)
+            self.machine.knows(external_name, node, target.name)
             return self.library.call(target.name, node, args, frame)
         if isinstance(target, Instance):
             return self.call_instance(target, node, args, frame)
@@ -160,11 +174,12 @@ class Calls(Stacks):
 
     def enter(self, target: Function, node: ast.Call, args: Arguments, frame: Frame) -> Values:
         if not isinstance(target.node, ast.Lambda):
-            self.facts.callees[node].add(target.node)
-            self.facts.callers[target.node][node] = frame.scope
+            self.machine.tell(note_callee, node, target.node)
+            self.machine.knows(calls_project, node, True)
+            self.machine.tell(note_caller, target.node, node, frame.scope)
         bound = frozenset({target.receiver or target.owner}) if target.receiver or target.owner else None
         self._note_closures(args)
-        if target.receiver is not None and self.machine.meters_known and self._only_keeps_figures(target.receiver, target.node):
+        if target.receiver is not None and self._only_keeps_figures(target.receiver, target.node):
             args = self.keep_figures(args, frame)
         env = self.machine.function_env(target.node, args.positional, args.keywords, bound)
         if target.receiver is not None and self.facts.role(target.receiver) is Role.MODEL:
@@ -178,7 +193,8 @@ class Calls(Stacks):
         """Whether `receiver` is a meter or metric, and `method` keeps figures in it: no model, and none of its methods runs one."""
         if self.facts.role(receiver) not in {None, Role.OBJECT} or not self.machine.loader_loops:
             return False
-        if only_computes(self.facts, receiver.cls.node, method):
+        self.machine.spoil()
+        if not self.machine.meters_known or only_computes(self.facts, receiver.cls.node, method):
             return False
         active = {f.scope for f in (*self.facts.forwards.values(), *self.facts.backwards.values())} | self.machine.active
         return all(scope.enclosing_class is None or scope.enclosing_class.node is not receiver.cls.node for scope in active)
@@ -195,17 +211,18 @@ class Calls(Stacks):
         for values in args.all():
             for value in values:
                 if isinstance(value, Function):
-                    self.facts.called_back.add(value.node)
+                    self.machine.tell(note_called_back, value.node)
 
     def construct(self, cls: ClassValue, node: ast.Call, args: Arguments, frame: Frame) -> Values:
-        self.facts.constructions[cls.node][node] = frame.scope
+        self.machine.tell(note_construction, cls.node, node, frame.scope)
         instance = Instance(cls, node)
         if self.machine.given_rows and self.facts.role(instance) in {None, Role.OBJECT}:
             instance = altered(instance, rows=True)
         init = find_method(self.facts, cls.node, "__init__")
         if init is not None:
-            self.facts.callers[init][node] = frame.scope
-            self.facts.callees[node].add(init)
+            self.machine.tell(note_caller, init, node, frame.scope)
+            self.machine.tell(note_callee, node, init)
+            self.machine.knows(calls_project, node, True)
             env = self.machine.function_env(init, args.positional, args.keywords, frozenset({instance}))
             self.machine.run_function(init, self.facts.scopes[init], env, instance)
         elif self.stacks(instance):
@@ -236,9 +253,13 @@ class Calls(Stacks):
         if method is None:
             return self.model_output(args) if role is Role.MODEL else self.unknown(node, args)
         env = self.machine.function_env(method, args.positional, args.keywords, frozenset({target}))
-        self.facts.callees[node].add(method)
+        self.machine.tell(note_callee, node, method)
+        self.machine.knows(calls_project, node, True)
         result = self.machine.run_function(method, self.facts.scopes[method], env, target)
-        gathers = any(self.facts.inside(statement, method) for statement, gather in self.machine.plan.items() if gather.backward is not None)
+        whole = [statement for statement, gather in self.machine.plan.items() if gather.backward is not None]
+        if whole:
+            self.machine.spoil()
+        gathers = any(self.facts.inside(statement, method) for statement in whole)
         gathers |= self.machine.accelerated and gathers_in(method)
         if not result and role is Role.MODEL and self.takes_shard(args) and not gathers:
             return self.model_output(args)
@@ -297,6 +318,7 @@ class Calls(Stacks):
     def note_forward(self, model: Value, node: ast.Call, args: Arguments, frame: Frame) -> None:
         if self._inside_model(frame) or self.facts.role(model) is Role.CRITERION:
             return
+        self.machine.spoil()
         if not self.takes_shard(args) or (self.facts.cuts and any(v.whole for values in args.all() for v in locals_of(self.evaluator._deep(values)))):
             if not self.machine.no_grad and any(not isinstance(n, ast.Constant) for n in args.nodes):
                 self.facts.blind_forwards.add(node)
@@ -313,7 +335,10 @@ class Calls(Stacks):
         return frame.receiver is not None and self.facts.role(frame.receiver) is Role.MODEL
 
     def takes_shard(self, args: Arguments) -> bool:
-        return any(Spread.SHARD in ops.spreads(self.evaluator._deep(v)) for v in args.all())
+        given = args.all()
+        if any(isinstance(v, Box) for values in given for v in values):
+            return self.machine.ask(has_rows, *given)
+        return any(Spread.SHARD in ops.spreads(values) for values in given)
 
     def model_output(self, args: Arguments, tensor: bool = False) -> Values:
         if not self.takes_shard(args):
@@ -338,15 +363,14 @@ class Calls(Stacks):
         """A call of something unknown: rows in, rows out; otherwise an object whose attributes are followed."""
         self._note_closures(args)
         if self.takes_shard(args):
-            may_be_layer = node not in self.facts.external and self.evaluator.in_model(node)
+            may_be_layer = self.machine.ask(external_name, node) is None and self.evaluator.in_model(node)
             return ops.local(Spread.SHARD, *args.all(), *([frozenset({Local(Spread.SHARD, grad=True)})] if may_be_layer else []))
         return frozenset({Made(Role.OBJECT, node)})
 
     # -- methods ------------------------------------------------------------------------------------
     def method(self, node: ast.Call, func: ast.Attribute, base: Values, args: Arguments, frame: Frame) -> Values:
         if base and not any(isinstance(v, Ref) for v in base):
-            old, _ = self.facts.methods.get(node, (UNKNOWN, func.attr))
-            self.facts.methods[node] = (old | base, func.attr)
+            self.machine.do(note_method, node, base, func.attr)
         if self.evaluator.changed_in_place(node, func, args, frame):
             return frozenset(v for v in base if not isinstance(v, Local))
         self.evaluator.refilled(func, args, frame)
@@ -382,6 +406,7 @@ class Calls(Stacks):
 
     # -- backward -----------------------------------------------------------------------------------
     def backward(self, node: ast.Call, value: ast.expr, base: Values, args: Arguments, frame: Frame) -> Values:
+        self.machine.spoil()
         loss, scaled = value, False
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale" and value.args:
             loss, scaled = value.args[0], bool(made(self.facts.of(value.func.value), Role.SCALER))

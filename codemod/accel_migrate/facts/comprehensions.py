@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.containers import ANY
+from accel_migrate.facts.effects import external_name
 from accel_migrate.facts.values import UNKNOWN, Box, Local, Spread, Values, locals_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Comprehensions:
         iterated = generators[0].iter
         if self._is_rows(self.facts.of(iterated)):
             return self.facts.of(iterated)
-        zipped = iterated.args if isinstance(iterated, ast.Call) and self.facts.external.get(iterated) == "zip" else []
+        zipped = iterated.args if isinstance(iterated, ast.Call) and self.machine.ask(external_name, iterated) == "zip" else []
         parts = [self.facts.of(part) for part in zipped]
         single = parts and all(self._is_rows(part) and not any(v.output for v in locals_of(part)) for part in parts)
         return frozenset(v for part in parts for v in locals_of(part)) if single else UNKNOWN

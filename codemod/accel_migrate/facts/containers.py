@@ -206,6 +206,7 @@ class Containers:
 
     def batch_of(self, value: Value) -> Values:
         """What the loader `value` yields: slices, or whole batches where nobody prepares it."""
+        self.machine.spoil()
         if value in self.facts.looked_at:
             return UNKNOWN
         fields = joined_fields(self.facts, self.machine.read_heap(value, "argument collate_fn")) | joined_by(value)

@@ -15,7 +15,7 @@ from accel_migrate.facts.calls import Calls
 from accel_migrate.facts.comprehensions import Comprehensions
 from accel_migrate.facts.containers import Containers
 from accel_migrate.facts.counting import Counting, asks_for_any, is_number
-from accel_migrate.facts.facts import Conversion
+from accel_migrate.facts.effects import note_conversion
 from accel_migrate.facts.joins import limited
 from accel_migrate.facts.kept import Kept
 from accel_migrate.facts.members import Members
@@ -61,7 +61,7 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
         values = method(node, frame)
         if node in self.machine.hoisted:
             values = UNKNOWN
-        if self.machine.trains_tensors and isinstance(node, _OPERATIONS):
+        if (self.machine.trains_tensors or self.facts.trace is not None) and isinstance(node, _OPERATIONS):
             values = self.reached_by_gradients(node, values)
         if frame.gathered and isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) in frame.gathered:
             return UNKNOWN
@@ -69,6 +69,9 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
             values = limited(ops.without_grad(values) if self.machine.no_grad else values)
         values = self.cut_where_planned(node, values) if self.facts.cuts else values
         values = started(self, node, values) if node in self.facts.states else values
+        trace = self.facts.trace
+        if trace is not None:
+            trace.evaluated(node, values)
         old = self.facts.values.get(node)
         if old is None:
             self.facts.values[node] = values
@@ -138,6 +141,7 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
             if ops.statistic(values):
                 self.convert(figure, values, frame, "statistic")  # `(x - x.mean(0)) / x.std(0)`: each row meets all of them
             elif ops.statistic(ops.without_grad(values)):
+                self.machine.spoil()
                 self.facts.trained_statistics.add(figure)
         objects = frozenset(v for v in left | right if isinstance(v, Made | Box) and not self._is_device(v) and not is_number(v))
         figure, other, operand = (left, right, node.left) if ops.spreads(left) else (right, left, node.right)
@@ -262,8 +266,8 @@ class Evaluator(Members, Containers, Records, Comprehensions, Accumulators, Stat
             for part in parts:
                 self.convert_leaves(part, frame, how)
             return
-        if locals_of(values) and node not in self.facts.conversions:
-            self.facts.conversions[node] = Conversion(node, values, frame.scope, how, self._statement(node))
+        if locals_of(values):
+            self.machine.do(note_conversion, node, values, frame.scope, how)
 
     def disables_grad(self, node: ast.expr, frame: Frame) -> bool:
         """Whether `node`, a context manager or decorator, is `torch.no_grad()` or its kin."""

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from accel_migrate.facts.classes import Lineages, role_of_class
 from accel_migrate.facts.scopes import FunctionNode, Scope
+from accel_migrate.facts.traces import Trace, is_proven
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance, Local, Made, Role, Values
 from accel_migrate.source import Source
 
@@ -180,6 +181,8 @@ class Facts:
     proven_models: set[ast.AST] = field(default_factory=set)
     """Sites of objects of unknown classes whose parameters are asked for."""
     bases: dict[ast.ClassDef, tuple[str | ast.ClassDef, ...]] = field(default_factory=dict)
+    trace: Trace | None = None
+    """That of the function body which is running, if one is."""
     lineages: Lineages = field(default_factory=Lineages)
     """What follows from `bases`, until one of them changes."""
     _texts: dict[ast.AST, str] = field(default_factory=dict)
@@ -263,14 +266,22 @@ class Facts:
 
     # -- questions about values ---------------------------------------------------------------
     def of(self, node: ast.AST) -> Values:
-        return self.values.get(node, UNKNOWN)
+        found = self.values.get(node, UNKNOWN)
+        if self.trace is not None:
+            self.trace.read_values(node, found)
+        return found
 
     def has_role(self, node: ast.AST, *roles: Role) -> bool:
         return any(self.role(v) in roles for v in self.of(node))
 
     def role(self, value: object) -> Role | None:
         if isinstance(value, Made):
-            return Role.MODEL if value.role is Role.OBJECT and value.site in self.proven_models and not value.detail else value.role
+            if value.role is not Role.OBJECT or value.detail:
+                return value.role
+            proven = value.site in self.proven_models
+            if self.trace is not None:
+                self.trace.asked(is_proven, (value.site,), proven)
+            return Role.MODEL if proven else Role.OBJECT
         if isinstance(value, Instance):
             return self.class_role(value.cls)
         return None

@@ -18,6 +18,8 @@ from accel_migrate.facts.machine import Machine
 from accel_migrate.facts.recurrent import plan_states
 from accel_migrate.facts.returning import returning_gathers
 from accel_migrate.facts.scopes import Scope
+from accel_migrate.facts.traces import Traces
+from accel_migrate.facts.tracing import innermost
 from accel_migrate.facts.unshared import environment
 from accel_migrate.facts.values import UNKNOWN, ClassValue, Instance
 from accel_migrate.project import Project, in_import_order
@@ -31,6 +33,7 @@ def gather_facts(project: Project, losses: Iterable[Gather] = ()) -> Facts:
     """The facts of the program `project`, where the losses of `losses` are computed from the whole batch."""
     facts = _empty_facts(project)
     machine = ProjectMachine(facts, project)
+    machine.go_on_from(project.traces)
     machine.run_to_fixpoint()
     if facts.backwards and not accelerator_calls(facts) and not any(b.with_loader for b in facts.backwards.values()) and not facts.loops:
         machine = cut_by_hand(machine)
@@ -111,12 +114,17 @@ class ProjectMachine(Machine):
         self.project = project
         self.active: set[Scope] = set()
         self.modules = in_import_order(project)
+        self.known = Traces()
+        self.slots = self.known.slots
 
     def project_module(self, name: str, frame: object):
         return self.project.find(name)
 
     def run_to_fixpoint(self) -> None:
         """Passes until attributes, containers and globals hold nothing new."""
+        self.traces = None if self.by_hand or self.accelerated else self.known
+        planned = *self.plan, *self.hoisted, *self.staying, *self.whole_counts, *self.facts.states
+        self.planned = {innermost(self.facts, node) for node in planned}
         sweeps = 0
         for number in range(MAX_PASSES):
             self.run(last=number == MAX_PASSES - 1)
@@ -125,6 +133,11 @@ class ProjectMachine(Machine):
             if sweeps == MAX_SWEEPS or not self.narrow():
                 break
             sweeps += 1
+
+    def go_on_from(self, traces: Traces) -> None:
+        """Runs that were traced before, in this program or in what it was, are followed."""
+        self.known, self.slots = traces, traces.slots
+        self.slots.empty()
 
     def settle_meters(self) -> None:
         """From now on it is known which functions run models."""

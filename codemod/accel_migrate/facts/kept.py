@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.effects import reaches_backward
 from accel_migrate.facts.liveness import outlives
 from accel_migrate.facts.lossflow import CUTS, Place, place, sources_of_losses
 from accel_migrate.facts.values import Box, Instance, Local, Spread, Values, locals_of
@@ -33,7 +34,10 @@ class Kept:
         if loop is None or not isinstance(statement, ast.Assign) or target not in statement.targets or self.calls._inside_model(frame):
             return values
         kinds = ops.spreads(values)
-        if len(kinds) != 1 or not kinds <= FIGURES or not self._stays(target, frame) or not self._may_be_cut(target, statement.value):
+        if len(kinds) != 1 or not kinds <= FIGURES:
+            return values
+        self.machine.spoil()
+        if not self._stays(target, frame) or not self._may_be_cut(target, statement.value):
             return values
         for node in self._figures_in(statement.value):
             self.convert(node, self.facts.of(node), frame, "collect")
@@ -107,6 +111,10 @@ class Kept:
         """Whether `target`, or the container in which it is, takes part in what some backward pass starts from."""
         while isinstance(target, ast.Subscript):
             target = target.value
+        return self.machine.ask(reaches_backward, target)
+
+    def goes_into_losses(self, target: ast.expr) -> bool:
+        """Whether `target` is one of the places of which losses are made, as far as is known."""
         known = len(self.facts.backwards)
         if self._losses[0] != known:
             self._losses = (known, sources_of_losses(self.facts))

@@ -11,6 +11,7 @@ from accel_migrate.facts import operations as ops
 from accel_migrate.facts.apex import Apex
 from accel_migrate.facts.bins import Bins
 from accel_migrate.facts.builtins import Builtins
+from accel_migrate.facts.effects import note_part
 from accel_migrate.facts.graphs import pools
 from accel_migrate.facts.objects import Objects
 from accel_migrate.facts.prepared import is_gathering
@@ -54,6 +55,7 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             return drawn
         if name in catalog.DATA_PARALLEL | catalog.DISTRIBUTED_DATA_PARALLEL | catalog.IDENTITIES:
             if name in catalog.DISTRIBUTED_DATA_PARALLEL:
+                self.machine.spoil()
                 self.facts.wrapped |= {v.site for v in args.get(0, "module") if self.facts.role(v) is Role.MODEL}  # type: ignore[union-attr]
             return args.get(0, "module")
         if name in catalog.DEEP_COPIES:
@@ -96,6 +98,7 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
         """A copy of a model is a model of its own, trained only if an optimizer gets its parameters too."""
         if self.facts.role(value) is not Role.MODEL or not isinstance(value, Made | Instance):
             return value
+        self.machine.spoil()
         self.facts.copied_models.add(value.site)
         copy = replace(value, site=node)
         if isinstance(value, Made):
@@ -118,7 +121,7 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
             if name in STACKS:
                 self.calls.note_stacked(value, args.positional)
             if name in catalog.PARAMETER_CONTAINERS:
-                self.machine.trains_tensors = True
+                self.machine.train_tensors()
                 return frozenset({value, TRAINABLE})
         if role in {Role.CRITERION, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER, Role.METRIC_SCHEDULER}:
             for i, values in enumerate(args.positional):
@@ -131,10 +134,11 @@ class Library(Builtins, Bins, Tensors, Objects, Starting, Apex):
         for values in args.all():
             for part in self.evaluator._deep(values):
                 if self.facts.role(part) is Role.MODEL:
-                    self.facts.parts_of[part.site].add(whole.site)  # type: ignore[union-attr]
+                    self.machine.tell(note_part, part.site, whole.site)  # type: ignore[union-attr]
 
     def note_optimized(self, optimizer: Made | Instance, args: Arguments) -> None:
         """Remembers whose parameters `optimizer` was given."""
+        self.machine.spoil()
         pending = [v for values in args.all()[:1] for v in values]
         seen: set[Value] = set()
         while pending:

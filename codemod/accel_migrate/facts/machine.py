@@ -8,18 +8,19 @@ variables read from other scopes are joined over the whole program.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from accel_migrate.facts.classes import role_of_class
-from accel_migrate.facts.facts import Binding, Facts, Gather, Loop
+from accel_migrate.facts.effects import note_binding, note_global, note_part
+from accel_migrate.facts.facts import Facts, Gather, Loop
 from accel_migrate.facts.joins import joined, limited
+from accel_migrate.facts.runs import Runs
 from accel_migrate.facts.scopes import FunctionNode, Scope, parameters
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.shaping import shaping_counts
 from accel_migrate.facts.store import Store
+from accel_migrate.facts.traces import again_done
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -33,10 +34,6 @@ from accel_migrate.facts.values import (
     Value,
     Values,
 )
-
-MAX_DEPTH = 24
-MAX_RUNS = 64
-"""How often a function is run in a pass for arguments that are nothing of a training."""
 
 
 @dataclass(eq=False)
@@ -55,26 +52,18 @@ class Frame:
     """Whether it has surely returned: a branch that is known to be taken ended so."""
 
 
-class Machine(Store):
+class Machine(Runs, Store):
     """The state of the interpretation, and how statements change it. Expressions are in `Evaluator`."""
 
     def __init__(self, facts: Facts) -> None:
-        super().__init__()
+        Store.__init__(self)
+        Runs.__init__(self)
         self.facts = facts
-        self.no_grad = 0
         self.order = 0
-        self.stack: list[FunctionNode] = []
         self.loader_loops: list[Loop] = []
-        self.loops: list[ast.stmt] = []
         self.module_frames: dict[Scope, Frame] = {}
-        self.runs: Counter[FunctionNode] = Counter()
-        """How often each function was run in this pass and got nothing of a training."""
-        self.unreached = False
-        """Whether what runs is a function of an imported module which nothing in the program reaches, or called by one."""
         self.kept: dict[ast.expr, ast.Call | None] = {}
         """Values of records which outlive the batch of which they are figures -> what puts the record into another container."""
-        self.memo: dict[tuple[object, ...], Values] = {}
-        self._generators: dict[FunctionNode, bool] = {}
         self._methods: dict[type[ast.stmt], Callable[[Any, Frame], None]] = {}
         from accel_migrate.facts.evaluator import Evaluator
 
@@ -86,20 +75,10 @@ class Machine(Store):
         """Numbers of a process's rows that the plan makes those of the whole batch, since they shape what is gathered."""
         self.staying: set[ast.expr] = set()
         """What becomes an array and comes back to a model, see `coming_back`."""
-        self.given_rows = False
-        """Whether the running function was called with values that differ between processes."""
         self.by_hand = False
         """Whether the program makes its batches by itself, without a loader."""
         self.repeated: set[ast.AST] = set()
         """Draws and slices that some loop of the program makes anew."""
-        self.looping = 0
-        """How many loops are running in the functions that called the running one."""
-        self.for_rows = 0
-        """How many of them run once for each row of a batch: what they call looks at one row."""
-        self.row_loops = 0
-        """How many such loops are running in the running function itself."""
-        self.trains_tensors = False
-        """Whether the program makes tensors that gradients reach, other than by modules."""
         self.accelerated = False
         """Whether the script is read as accelerated: only prepared loaders hand out slices, and what is gathered is global."""
         self.meters_known = False
@@ -126,9 +105,8 @@ class Machine(Store):
         owner = frame.scope.owner(name) or frame.scope
         if owner is frame.scope:
             frame.env[name] = values
-        elif owner in self.module_frames:
-            module_env = self.module_frames[owner].env
-            module_env[name] = module_env.get(name, UNKNOWN) | values
+        elif self.trace is not None or owner in self.module_frames:
+            self.do(note_global, owner, name, values)
         self.write_cell(owner, name, values)
 
     # -- modules and functions ----------------------------------------------------------------
@@ -136,76 +114,6 @@ class Machine(Store):
         frame = self.module_frames.setdefault(scope, Frame(scope))
         assert isinstance(scope.node, ast.Module)
         self.block(scope.node.body, frame)
-
-    def run_function(self, node: FunctionNode, scope: Scope, env: dict[str, Values], receiver: Instance | None) -> Values:
-        """What `node` returns when its parameters have the values of `env`."""
-        self.facts.visited.add(node)
-        if node in self.stack or len(self.stack) >= MAX_DEPTH:
-            return _fitting(self.read_heap(node, "return"), env)
-        given = self.evaluator._deep(frozenset().union(*env.values()))
-        plain = self._is_plain(given - {receiver})
-        if plain and self.runs[node] >= (1 if self.unreached else MAX_RUNS):
-            return self.read_heap(node, "plain return")
-        key = (node, frozenset(env.items()), receiver, self.no_grad > 0, self.loader_loops[-1] if self.loader_loops else None, self.looping + len(self.loops) > 0, self.for_rows + self.row_loops > 0)
-        if key in self.memo:
-            return self.memo[key]
-        self.runs[node] += plain
-        frame = Frame(self.facts.scopes[node], dict(env), receiver=receiver)
-        for name, values in env.items():
-            self.write_cell(frame.scope, name, values)
-        self.stack.append(node)
-        loops, self.loops = self.loops, []
-        self.looping += len(loops)
-        row_loops, self.row_loops = self.row_loops, 0
-        self.for_rows += row_loops
-        given_rows, self.given_rows = self.given_rows, any(isinstance(v, Local) and not v.whole for v in given)
-        guarded = not isinstance(node, ast.Lambda) and any(self.evaluator.disables_grad(d, frame) for d in node.decorator_list)
-        self.no_grad += guarded
-        try:
-            if isinstance(node, ast.Lambda):
-                frame.returned = self.evaluator.eval(node.body, frame)
-            else:
-                self.block(node.body, frame)
-        finally:
-            self.no_grad -= guarded
-            self.stack.pop()
-            self.loops = loops
-            self.looping -= len(loops)
-            self.for_rows -= row_loops
-            self.row_loops = row_loops
-            self.given_rows = given_rows
-        if self._is_generator(node):
-            frame.returned |= self.generator(node)
-        self.write_heap(node, "return", frame.returned)
-        if plain:
-            self.write_heap(node, "plain return", frame.returned)
-        self.memo[key] = frame.returned
-        return frame.returned
-
-    def _is_plain(self, given: Values) -> bool:
-        """Whether a function that is `given` this gets nothing of a training: numbers, names, parts of the model that calls it.
-
-        They tell its runs apart; where nothing in the program reaches the caller, or for a function that a hundred
-        places call, what it does with the first of them is enough. (But a registry is to know all that it is given.)
-        """
-        if self.loader_loops or self.given_rows:
-            return False
-        caller = self.facts.scopes[self.stack[-1]].enclosing_class if self.stack else None
-        parts = {Role.MODEL} if caller is not None and role_of_class(self.facts, caller.node) is Role.MODEL else set()  # type: ignore[arg-type]
-        kinds = Local if self.unreached else Local | Function | ClassValue
-        return not any(isinstance(v, kinds) or self.facts.role(v) not in {None, Role.OBJECT, *parts} for v in given)
-
-    def _is_generator(self, node: FunctionNode) -> bool:
-        if node not in self._generators:
-            self._generators[node] = is_generator(node)
-        return self._generators[node]
-
-    def generator(self, node: FunctionNode) -> Values:
-        """What a call of the generator function `node` returns: an iterator, over batches where it loops over a loader."""
-        iterator = Made(Role.OBJECT, node, "iter:generator")
-        self.write_heap(iterator, "yields", self.read_heap(node, "yield"))
-        self.write_heap(iterator, "sources", self.read_heap(node, "sources"))
-        return frozenset({iterator})
 
     # -- statements ---------------------------------------------------------------------------
     def block(self, statements: list[ast.stmt], frame: Frame) -> None:
@@ -252,6 +160,7 @@ class Machine(Store):
             self.write_heap(default, "default", self.evaluator.eval(default, frame))
 
     def do_ClassDef(self, node: ast.ClassDef, frame: Frame) -> None:
+        self.spoil()
         bases: list[str | ast.ClassDef] = []
         for base in node.bases:
             for value in in_order(self.evaluator.eval(base, frame)):
@@ -259,6 +168,8 @@ class Machine(Store):
                 if known is not None and known not in bases:
                     bases.append(known)
         self.facts.set_bases(node, tuple(bases))
+        if self.traces is not None:
+            self.traces.learn(node, self.facts.bases[node])
         cls = ClassValue(node, self.facts.scopes[node])
         self.write_name(node.name, frozenset({cls}), frame)
         inner = Frame(self.facts.scopes[node])
@@ -305,6 +216,8 @@ class Machine(Store):
             return
         values = self.evaluator.kept(target, values, frame, statement)
         self.facts.values[target] = limited(self.facts.values.get(target, UNKNOWN) | values)
+        if self.trace is not None:
+            self.trace.evaluated(target, limited(values))
         self._note_binding(target, values, frame, statement)
         if isinstance(target, ast.Name):
             self.write_name(target.id, values, frame)
@@ -345,12 +258,16 @@ class Machine(Store):
         if self.facts.role(owner) is Role.MODEL or (isinstance(owner, Made) and owner.detail.startswith("model.")):
             for value in values:
                 if self.facts.role(value) is Role.MODEL and value.site is not owner.site:  # type: ignore[union-attr]
-                    self.facts.parts_of[value.site].add(owner.site)  # type: ignore[union-attr]
+                    self.tell(note_part, value.site, owner.site)  # type: ignore[union-attr]
 
     def _note_binding(self, target: ast.expr, values: Values, frame: Frame, statement: ast.stmt) -> None:
         if not frame.temporary and any(self.facts.role(v) not in {None, Role.OBJECT} for v in values):
-            self.order += 1
-            self.facts.bindings.append(Binding(statement, target, values, frame.scope, self.order, tuple(self.loops)))
+            noted = self.trace is not None and self.trace.done.has_bound(target)
+            binding = statement, target, values, frame.scope, tuple(self.loops)
+            if not noted:
+                self.do(note_binding, *binding)
+            elif self.trace is not None:
+                self.trace.steps.append((again_done, note_binding, binding))
 
     def do_If(self, node: ast.If, frame: Frame) -> None:
         if self.facts.text(node.test) == "__name__ == '__main__'" and frame.scope.source is not self.facts.entry:
@@ -400,6 +317,7 @@ class Machine(Store):
         loaders: set[object] = set(self.evaluator.loaders_of(iterated)) or {place for place, cut in self.facts.cuts.items() if cut.loop is node}
         if not loaders:
             return None
+        self.spoil()
         loop = self.facts.loops.setdefault(node, Loop(node, frame.scope))
         loop.loaders |= loaders
         loop.depth = len(self.stack)
@@ -462,12 +380,14 @@ class Machine(Store):
             frame.env = joined(inner, frame.env)
 
     def do_Import(self, node: ast.Import, frame: Frame) -> None:
+        self.spoil()
         for alias in node.names:
             name = alias.asname or alias.name.split(".")[0]
             full = alias.name if alias.asname else name
             self.write_name(name, self.evaluator.imported(full, None, frame), frame)
 
     def do_ImportFrom(self, node: ast.ImportFrom, frame: Frame) -> None:
+        self.spoil()
         module = self.evaluator.absolute(node, frame)
         for alias in node.names:
             if alias.name == "*":
@@ -509,22 +429,3 @@ class Machine(Store):
         keywords = Box(kwarg)
         self.write_heap(keywords, name, objects)
         return values | {keywords}
-
-
-def _fitting(returned: Values, env: dict[str, Values]) -> Values:
-    """What a recursive call returns of all that the function returned so far: rows only for rows."""
-    if any(isinstance(v, Local | Box) for values in env.values() for v in values):
-        return returned
-    return frozenset(v for v in returned if not isinstance(v, Local))
-
-
-def is_generator(node: FunctionNode) -> bool:
-    """Whether `node` itself yields (and not only a function inside it)."""
-    pending: list[ast.AST] = [] if isinstance(node, ast.Lambda) else list(node.body)
-    while pending:
-        current = pending.pop()
-        if isinstance(current, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(current))
-    return False

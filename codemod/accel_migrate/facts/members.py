@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog, packed
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.classes import ancestry, own_method
+from accel_migrate.facts.effects import module_named
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
     TRAINABLE,
@@ -92,7 +93,7 @@ class Members:
         found = self.machine.read_cell(scope, name) or self.machine.read_heap(scope, f"star {name}")
         if found or not module.source.is_package:
             return found
-        inner = self.machine.project_module(f"{module.source.module}.{name}", None)
+        inner = self.machine.ask(module_named, f"{module.source.module}.{name}")
         return UNKNOWN if inner is None else frozenset({ModuleValue(inner)})
 
     def any_member(self, module: ModuleValue) -> Values:
@@ -107,6 +108,7 @@ class Members:
         stored = self.machine.read_attribute(value, name)
         inherited = self._class_attribute(value.cls, name, value)
         if name == "param_groups" and self.facts.class_role(value.cls) is Role.OPTIMIZER:
+            self.machine.spoil()
             return frozenset(Made(Role.PARAMETERS, site, catalog.PARAM_GROUPS) for site in self.facts.optimized[value.site]) | stored | inherited
         if name == "module" and not stored and not inherited and self.facts.role(value) is Role.MODEL:
             return frozenset({value})  # out of a wrapper
@@ -144,7 +146,8 @@ class Members:
                 return frozenset({value})
             part = frozenset({Made(Role.OBJECT, value.site, f"model.{name}")})
             trainable = name in {"weight", "bias"}
-            self.machine.trains_tensors |= trainable
+            if trainable:
+                self.machine.train_tensors()
             return part | {TRAINABLE} if trainable else part
         if name == "type" and value.detail in catalog.CURRENT_ACCELERATOR:
             return frozenset({value, Literal("cuda")})

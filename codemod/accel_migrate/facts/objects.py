@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.effects import note_callee, note_caller
 from accel_migrate.facts.prepared import prepared
 from accel_migrate.facts.sequence import in_order
 from accel_migrate.facts.values import (
@@ -36,6 +37,7 @@ class Objects:
     def object_method(self, value: Made | Instance, node: ast.Call, func: ast.Attribute, args: Arguments, frame: Frame) -> Values:
         role, name = self.facts.role(value), func.attr
         if role is Role.OBJECT and isinstance(value, Made) and name in {"parameters", "named_parameters"} and not value.detail:
+            self.machine.spoil()
             self.facts.proven_models.add(value.site)
             role = Role.MODEL
         unknown = role is None or (role is Role.OBJECT and isinstance(value, Made) and bool(value.detail))
@@ -139,8 +141,8 @@ class Objects:
         for base in self.facts.bases.get(cls.node, ()):
             method = find_method(self.facts, base, name) if isinstance(base, ast.ClassDef) else None
             if method is not None:
-                self.facts.callers[method][node] = frame.scope
-                self.facts.callees[node].add(method)
+                self.machine.tell(note_caller, method, node, frame.scope)
+                self.machine.tell(note_callee, node, method)
                 receiver = frozenset({frame.receiver}) if frame.receiver is not None else UNKNOWN
                 env = self.machine.function_env(method, args.positional, args.keywords, receiver)
                 return self.machine.run_function(method, self.facts.scopes[method], env, frame.receiver)

@@ -9,6 +9,7 @@ import ast
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from accel_migrate.facts.effects import copy_entries, note_entry
 from accel_migrate.facts.values import Box, Local, Spread, Value, Values, locals_of
 
 if TYPE_CHECKING:
@@ -27,23 +28,26 @@ class Records:
         """What containers among `owners` hold of `values`, which `node` writes into them."""
         for owner in owners:
             if isinstance(owner, Box):
-                self._entries[owner.site][node] = None
+                self.machine.tell(note_entry, owner.site, node)
         return self._converted_if_kept(node, values, frame)
 
     def keep_results(self, values: Values, call: ast.Call | None = None) -> None:
         """Tuples and dicts of figures of a batch outlive it, by `call`: the figures are converted where the containers are written."""
-        shown = not self._trains(call)
         pending, seen = [v.site for v in values if isinstance(v, Box)], set[ast.AST]()
+        if not pending:
+            return
+        self.machine.spoil()
+        shown = not self._trains(call)
         while pending:
             site = pending.pop()
             if site in seen:
                 continue
             seen.add(site)
             detached = shown and any(around is call for around in self.facts.ancestors(site))
-            for node in (*_written(site), *self._entries[site]):
+            for node in (*written(site), *self._entries[site]):
                 pending.extend(v.site for v in self.facts.of(node) if isinstance(v, Box))
                 if self._is_figure(self.facts.of(node), detached) and node not in self.machine.kept:
-                    self.machine.kept[node] = call
+                    self.machine.keep(node, call)
                     self.machine.changed = True
 
     def _converted_if_kept(self, node: ast.expr, values: Values, frame: Frame) -> Values:
@@ -68,10 +72,10 @@ class Records:
         for key, values in self.machine.held_by(inner):
             self.machine.write_heap(box, key, values)
         if isinstance(inner, Box) and inner.site is not box.site:
-            self._entries[box.site] |= dict.fromkeys((*_written(inner.site), *self._entries[inner.site]))
+            self.machine.tell(copy_entries, inner.site, box.site)
 
 
-def _written(site: ast.AST) -> list[ast.expr]:
+def written(site: ast.AST) -> list[ast.expr]:
     """The values that stand in the container written at `site`."""
     if isinstance(site, ast.Dict):
         return site.values

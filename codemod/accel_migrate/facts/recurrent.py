@@ -33,6 +33,7 @@ def note_start(evaluator: Evaluator, args: Arguments) -> None:
     if node is None or not args.positional or Spread.SHARD not in ops.spreads(args.positional[0]):
         return
     facts = evaluator.facts
+    evaluator.machine.spoil()
     if not state:
         facts.starts.add(_parameter(facts, node) or node)
     for value in state:

@@ -105,6 +105,7 @@ class Stacks:
         """A forward pass of `model` runs its hooks and those of its parts."""
         rows = self.model_output(args, tensor=True)
         for (watched, before), hooks in self.machine.held_by(Stacks):  # type: ignore[misc]
+            self.machine.spoil()
             given = [UNKNOWN, rows] if before else [UNKNOWN, rows, rows]
             for hook in in_order(hooks) if self._contains(model, watched) else ():
                 bound = frozenset({hook.receiver}) if hook.receiver is not None else None  # type: ignore[union-attr]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from accel_migrate.facts import catalog
 from accel_migrate.facts import operations as ops
 from accel_migrate.facts.accumulators import indices
+from accel_migrate.facts.effects import external_name
 from accel_migrate.facts.values import Local, Role, Spread, Values, altered, locals_of
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class States:
 
     def _counts_all(self, figure: ast.expr, frame: Frame) -> bool:
         """Whether `figure` was computed from something that was made global on the way."""
+        self.machine.spoil()
         sources: list[ast.expr] = [figure]
         for name in (n.id for n in ast.walk(figure) if isinstance(n, ast.Name)):
             for node in ast.walk(frame.scope.node):
@@ -141,7 +143,7 @@ class States:
             return self._factors(value, frame)
         if isinstance(value, ast.UnaryOp):
             return [value.operand]
-        if isinstance(value, ast.Call) and len(value.args) == 1 and self.facts.external.get(value) in catalog.PARAMETER_MAKERS:
+        if isinstance(value, ast.Call) and len(value.args) == 1 and self.machine.ask(external_name, value) in catalog.PARAMETER_MAKERS:
             return value.args
         if isinstance(value, ast.Name) and ops.spreads(self.facts.of(value)) in ({Spread.COUNT}, {Spread.RATE}):
             computed = [v for v in self._assigned(value.id, frame) if isinstance(v, ast.BinOp) or self._is_choice(v)]
@@ -172,7 +174,7 @@ class States:
         return isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub)
 
     def _is_choice(self, value: ast.expr) -> bool:
-        return isinstance(value, ast.Call) and self.facts.external.get(value) in {"min", "max"} and ops.spreads(self.facts.of(value)) == {Spread.COUNT}
+        return isinstance(value, ast.Call) and self.machine.ask(external_name, value) in {"min", "max"} and ops.spreads(self.facts.of(value)) == {Spread.COUNT}
 
 
 def _detached(value: ast.expr) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accel_migrate.facts import axes, blocks, catalog, joined
+from accel_migrate.facts import axes, blocks, catalog
 from accel_migrate.facts import operations as ops
+from accel_migrate.facts.effects import calls_library, joined_rows, marks_ignored
 from accel_migrate.facts.values import (
     UNKNOWN,
     Box,
@@ -46,7 +47,7 @@ class Tensors:
             return _strongest(inputs)
         if name in catalog.TENSOR_MAKERS:
             return frozenset({Local(Spread.SHARD)})
-        if last == "arange" and not shaped and "pad_packed_sequence" not in {f.rpartition(".")[2] for f in self.facts.external.values()}:
+        if last == "arange" and not shaped and not self.machine.ask(calls_library, "pad_packed_sequence"):
             for bound in node.args:
                 self.evaluator.global_bound(bound, frame)  # what it is compared with is as wide as the whole batch
         if last in {"zeros", "ones", "full", "empty", "arange", "linspace", "rand", "randn", "randint", "tensor"}:
@@ -85,6 +86,7 @@ class Tensors:
             if ops.statistic(found):
                 self.evaluator.convert(node, found, frame, "statistic")
             elif ops.statistic(ops.without_grad(found)):
+                self.machine.spoil()
                 self.facts.trained_statistics.add(node)
 
     def _stacked(self, values: Values, args: Arguments) -> Values:
@@ -140,7 +142,7 @@ class Tensors:
             return ops.local(Spread.SUM, base, *others)
         dims = self.numbers(args, position) if name in axes.SHAPING else self.dims(args, position + axes.AFTER.get(name, 0))
         keeps = bool(args.literal(99, "keepdim") or args.literal(99, "keepdims"))
-        result = ops.over_joined(ops.tensor_method(name, base, dims, others, keeps), [base], joined.rows_in(self.facts, rows))
+        result = ops.over_joined(ops.tensor_method(name, base, dims, others, keeps), [base], self.machine.ask(joined_rows, rows))
         return ops.made_of(result, [base, *others], rows)
 
     def _asks_of_figure(self, node: ast.expr, values: Values, frame: Frame) -> bool:
@@ -216,7 +218,7 @@ class Tensors:
         target = args.node(1, "target")
         of_joined = [n for n in rows if any(v.joined for v in locals_of(self.facts.of(n)))] or rows
         counted = target if target in of_joined else next(iter(of_joined), None)
-        return loss if counted is None else ops.over_joined(loss, [self.facts.of(counted)], joined.rows_in(self.facts, counted))
+        return loss if counted is None else ops.over_joined(loss, [self.facts.of(counted)], self.machine.ask(joined_rows, counted))
 
     def _weighted(self, name: str, spread: Values, weight: ast.expr | None, ignored: ast.expr | None, target: ast.expr | None) -> Values:
         """A weighted mean has the sum of its weights as denominator, not the number of rows."""
@@ -233,6 +235,10 @@ class Tensors:
 
     def marks_ignored(self) -> bool:
         """Whether the program, or a collator of transformers, writes -100: the target that losses leave out unless told otherwise."""
+        return self.machine.ask(marks_ignored)
+
+    def find_marks(self) -> bool:
+        """The answer to `marks_ignored`, found once."""
         if self._ignored_marks is None:
             minus = (n for _, n in self.facts.nodes(ast.UnaryOp) if isinstance(n.op, ast.USub))  # type: ignore[attr-defined]
             collators = any("DataCollatorFor" in source.text for source in self.facts.sources)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from accel_migrate.facts import catalog
 from accel_migrate.facts.classes import role_of_class
+from accel_migrate.facts.effects import calls_project, external_name
 from accel_migrate.facts.lossflow import CUTS
 from accel_migrate.facts.values import TRAINABLE, Local, Role, Values, altered
 
@@ -40,17 +41,17 @@ class Trainables:
             return [node.value]
         if isinstance(node, ast.Attribute):
             return [node.value] if node.attr in {"T", "mT"} else []
-        if not isinstance(node, ast.Call) or node in self.facts.callees:
+        if not isinstance(node, ast.Call) or self.machine.ask(calls_project, node):
             return []
         given = [*node.args, *(k.value for k in node.keywords)]
         if not isinstance(node.func, ast.Attribute):
-            return given if node in self.facts.external else []
+            return given if self.machine.ask(external_name, node) is not None else []
         return [] if node.func.attr in CUTS | STATEMENTS else [node.func.value, *given]
 
     def asks_for_gradients(self, node: ast.Call, args: Arguments) -> bool:
         """Whether the call `node` says that the tensor it makes is trained."""
         wanted = args.literal(99, "requires_grad")
-        name = self.facts.external.get(node)
+        name = self.machine.ask(external_name, node)
         if name in catalog.PARAMETER_MAKERS:
             return wanted is not False and args.literal(1, "requires_grad") is not False
         in_place = isinstance(node.func, ast.Attribute) and node.func.attr == "requires_grad_" and args.literal(0, "requires_grad") is not False
