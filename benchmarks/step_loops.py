@@ -59,9 +59,18 @@ def at_hand(steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 def by_hand(steps: int, processes: int, case: Case) -> Callable[[], None]:
     """Plain PyTorch on one process, DistributedDataParallel on more."""
+    return _by_hand(steps, processes, case, None)
+
+
+def in_own_group(steps: int, processes: int, case: Case) -> Callable[[], None]:
+    """The same, with a process group for the gradients alone: what that costs is luck, for its threads stay where they are."""
+    return _by_hand(steps, processes, case, torch.distributed.new_group())
+
+
+def _by_hand(steps: int, processes: int, case: Case, group: Any) -> Callable[[], None]:
     model, optimizer, scheduler = parts()
     if processes > 1:
-        model = DistributedDataParallel(model)
+        model = DistributedDataParallel(model, process_group=group)
     batches: Batches = at_hand(steps)
     if case.loads:
         rows = data(BATCH_SIZE * steps * processes)

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-from step_loops import BATCH_SIZE, Batches, Build, Case, at_hand, by_hand, data, loop, parts
+from step_loops import BATCH_SIZE, Batches, Build, Case, at_hand, by_hand, data, in_own_group, loop, parts
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -90,10 +90,11 @@ def with_fabric(steps: int, processes: int, case: Case) -> Callable[[], None]:
     return loop(case, batches, (model, optimizer, scheduler), fabric.backward, clip)
 
 
-def contestants() -> dict[str, Build]:
+def contestants(processes: int) -> dict[str, Build]:
     """By name, the one the others are compared with first; others' runtimes only where they are installed."""
     found: dict[str, Build] = {
         "by hand": by_hand,
+        **({"by hand, own group": in_own_group} if processes > 1 else {}),
         "accel_runtime": with_accel_runtime,
         "the same, per process": per_process,
     }

@@ -5,7 +5,10 @@
 A tiny network on purpose: the cost of a step that is all overhead. The contestants take turns in blocks of `--steps`
 micro-steps, in the same processes. `over` is the CPU time of a block, all processes together, over that of the loop by hand
 in the same round: median [quartiles]; `quiet` the same of the lowest deciles of all blocks, which a busy machine disturbs
-less. Calls are those of Python functions per micro-step in process 0, which no other load
+less; `user` that of the user time only, without what the kernel spends on waking threads. On several processes gradients travel
+by gloo's threads, which wake each other some fifteen times a step; where they run is luck that holds for a whole run. accel_runtime
+gives gradients a process group of their own, and so does "by hand, own group"; the others share one. Before each block the
+contestant runs an untimed one. Calls are those of Python functions per micro-step in process 0, which no other load
 changes. Hugging Face's accelerate and Lightning Fabric take part where they are installed.
 """
 
@@ -15,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import socket
 import subprocess
 import sys
@@ -43,7 +47,9 @@ def measure(rounds: int, steps: int, chosen: Sequence[str]) -> dict[str, dict[st
     if processes > 1:
         torch.distributed.init_process_group("gloo")
     return {
-        case: _case({name: build(steps, processes, what) for name, build in contestants().items()}, rounds, steps)
+        case: _case(
+            {name: build(steps, processes, what) for name, build in contestants(processes).items()}, rounds, steps
+        )
         for case, what in CASES.items()
         if case in chosen
     }
@@ -58,16 +64,20 @@ def _case(passes: dict[str, Callable[[], None]], rounds: int, steps: int) -> dic
 
 def measured(passes: dict[str, Callable[[], None]], rounds: int, steps: int) -> dict[str, dict[str, Any]]:
     """Seconds of each pass in each round, in turns, and its Python calls per step."""
-    figures: dict[str, dict[str, Any]] = {name: {"cpu": [], "wall": []} for name in passes}
-    for run in passes.values():
-        run()
+    figures: dict[str, dict[str, Any]] = {name: {"cpu": [], "user": [], "wall": []} for name in passes}
     names = list(passes)
     for turn in range(rounds):
         for name in random.Random(turn).sample(names, len(names)):  # a block may suffer from the one before it
             run = passes[name]
-            cpu, wall = time.process_time(), time.perf_counter()
+            run()
+            user, cpu, wall = (
+                resource.getrusage(resource.RUSAGE_SELF).ru_utime,
+                time.process_time(),
+                time.perf_counter(),
+            )
             run()
             figures[name]["cpu"].append(time.process_time() - cpu)
+            figures[name]["user"].append(resource.getrusage(resource.RUSAGE_SELF).ru_utime - user)
             figures[name]["wall"].append(time.perf_counter() - wall)
     for name, run in passes.items():
         figures[name]["calls"] = calls(run) / steps
@@ -134,6 +144,7 @@ def rows(processes: int, rounds: int, steps: int, chosen: Sequence[str]) -> Iter
             name: [sum(block) for block in zip(*(rank[case][name]["cpu"] for rank in ranks), strict=True)]
             for name in contestants
         }
+        user = {name: sum(sum(rank[case][name]["user"]) for rank in ranks) for name in contestants}
         wall = {name: figures["wall"] for name, figures in contestants.items()}
         base = next(iter(contestants))
         over_cpu, over_wall = ratios(cpu, base), ratios(wall, base)
@@ -146,6 +157,7 @@ def rows(processes: int, rounds: int, steps: int, chosen: Sequence[str]) -> Iter
                 microseconds,
                 spread(over_cpu[name]),
                 f"{quiet(cpu[name]) / quiet(cpu[base]):.2f}",
+                f"{user[name] / user[base]:.2f}",
                 spread(over_wall[name]),
                 f"{figures['calls']:.0f}",
             ]
@@ -176,7 +188,10 @@ def main() -> None:
     ]
     print(
         "\n".join(
-            table(["processes", "case", "contestant", "CPU us", "over (CPU)", "quiet", "over (wall)", "calls"], lines)
+            table(
+                ["processes", "case", "contestant", "CPU us", "over (CPU)", "quiet", "user", "over (wall)", "calls"],
+                lines,
+            )
         )
     )
 

@@ -54,7 +54,8 @@ class Delivered:
 
     def _note(self, leaf: torch.Tensor) -> None:
         if leaf.layout is torch.strided and leaf.numel():
-            self.strides.append(leaf.stride(0) if leaf.ndim else 0)
+            strides = leaf.stride()
+            self.strides.append(strides[0] if strides else 0)
             self.storages.append(leaf.untyped_storage()._weak_ref())
 
     def __del__(self) -> None:

@@ -42,7 +42,7 @@ class CutBatches:
     def _cut(self, batch: Any) -> tuple[Share, Any]:
         indices = batch if isinstance(batch, list) else list(batch)
         share = Share.of(len(indices), self.world.size, self.world.rank)
-        return share, self.reading.wanted(indices, share)
+        return share, self.reading.wanted(indices, share) if self.reading.reads_all else indices[share.start : share.stop]
 
 
 class Armed:

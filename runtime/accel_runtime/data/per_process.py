@@ -202,6 +202,7 @@ class Pass:
         self.loader = loader
         self.items = loader.source.open(loader.skip + delivered)
         self.left = None if loader.ends_early() else loader.source.known_length(loader.skip + delivered)
+        self.tracker, self.device = loader.tracker, loader.device
         self.state = GradientState()
         self.state._add_dataloader(loader)
         self.run = loader.tracker.start(self.left, loader) if loader.tracker is not None else None
@@ -217,31 +218,28 @@ class Pass:
         return self
 
     def __next__(self) -> Any:
-        tracker = self.loader.tracker
+        tracker, loader = self.tracker, self.loader
+        known = loader.__dict__  # its `__setattr__` asks of each name whose it is
         if tracker is not None and tracker.between_steps is not None:
             tracker.before_batch()
-        item = self._next_item()
+        if self.left is None:
+            item = self.held
+            self.held = self._fetch(holds=True) if item is not None else None
+            ends = self.held is None
+        else:
+            item = self._fetch()
+            self.left = left = max(self.left - 1, 0)
+            ends = left == 0
+            known["batches_left"] = left
+        known["end_of_dataloader"] = ends
         if item is None:
             self.close()
             raise StopIteration
         if self.run is not None:
             self.run.count += 1
-            self.run.at_end = self.loader.end_of_dataloader
-        self.loader.remainder, batch = item
-        device = self.loader.device
-        return batch if device is None else send_to_device(batch, device, self.loader.non_blocking)
-
-    def _next_item(self) -> tuple[int, Any] | None:
-        if self.left is None:
-            item = self.held
-            self.held = self._fetch(holds=True) if item is not None else None
-            self.loader.end_of_dataloader = self.held is None
-            return item
-        item = self._fetch()
-        self.left -= 1
-        self.loader.end_of_dataloader = self.left <= 0
-        self.loader.batches_left = max(self.left, 0)
-        return item
+            self.run.at_end = ends
+        known["remainder"], batch = item
+        return batch if self.device is None else send_to_device(batch, self.device, loader.non_blocking)
 
     def _fetch(self, holds: bool = False) -> tuple[int, Any] | None:
         self.loader.begin_fetch(holds)

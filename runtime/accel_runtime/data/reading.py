@@ -35,6 +35,8 @@ class Reading:
         self.generators: list[torch.Generator] = []
         self.draws = False
         self.collation_draws = False
+        self.reads_all = False
+        """Whether the batches to come are read whole."""
         self._probing = False
         self._before: Any = None
         self._whole: Share | None = None
@@ -42,10 +44,15 @@ class Reading:
     def begin(self, generators: list[torch.Generator], again: Position | None = None) -> None:
         """A pass begins, or goes on where it was interrupted; samplers and data set draw from `generators` besides the global streams."""
         self.generators = generators
+        self._whole = None
         self._probing = not self.fixed
         if again is not None and again.reading:
             self.draws, self.collation_draws = again.reading
             self._probing = False
+        self._settle()
+
+    def _settle(self) -> None:
+        self.reads_all = self._probing or self.draws or self.collation_draws
 
     @property
     def known(self) -> list[bool]:
@@ -54,10 +61,9 @@ class Reading:
 
     def wanted(self, indices: list[Any], share: Share) -> list[Any]:
         """Which of the samples `indices` of a batch to read; those of `share` are this process's."""
-        reads_all = self._probing or self.draws or self.collation_draws
-        self._whole = share if reads_all else None
-        if not reads_all:
+        if not self.reads_all:
             return indices[share.start : share.stop]
+        self._whole = share
         if self.draws or self.collation_draws:
             share_streams(self.world, self.generators)
         if self._probing:
@@ -68,10 +74,12 @@ class Reading:
         share = self._whole
         if share is None:
             return self.collate_fn(samples)
+        self._whole = None
         if self._probing:
             self._probing = False
             self.draws = self._streams() != self._before
             self.collation_draws = self.collate_fn is not default_collate and self._collation_draws(samples)
+            self._settle()
         if self.collation_draws:
             return slice_rows(self.collate_fn(samples), share.start, share.stop, share.total)
         return self.collate_fn(samples[share.start : share.stop])
