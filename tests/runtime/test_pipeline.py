@@ -28,7 +28,7 @@ def layers():
     return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.0), nn.Linear(16, 1))
 
 
-def program(trainer, epochs=1, save=None, load=None, schedule="1F1B", clip=1.0, rows=35):
+def program(trainer, epochs=1, save=None, load=None, schedule="1F1B", clip=1.0, rows=35, overflow_at=None):
     """AdamW in two groups, with a scheduler; the last batch is uneven."""
     seed()
     stage = trainer.pipeline_stage(layers())
@@ -39,13 +39,16 @@ def program(trainer, epochs=1, save=None, load=None, schedule="1F1B", clip=1.0, 
     pipeline = trainer.prepare_pipeline(stage, nn.functional.mse_loss, 4, schedule)
     if load:
         trainer.load_state(load)
-    losses, norms = [], []
+    losses, norms, skipped = [], [], []
+    if trainer.is_main_process:  # in the first stage only
+        next(stage.parameters()).register_hook(lambda gradient: gradient * (torch.inf if len(losses) == overflow_at else 1.0))
     for _ in range(epochs):
         for x, y in loader:
             with trainer.accumulate(stage):
                 losses.append(pipeline.step(x, target=y).item())
                 norms.append(trainer.clip_grad_norm_(stage.parameters(), clip).item() if trainer.sync_gradients else 0.0)
                 optimizer.step()
+                skipped.append(trainer.optimizer_step_was_skipped)
                 ticking.step()
                 optimizer.zero_grad()
     if save:
@@ -56,6 +59,7 @@ def program(trainer, epochs=1, save=None, load=None, schedule="1F1B", clip=1.0, 
     return {
         "losses": losses,
         "norms": norms,
+        "skipped": skipped,
         "output": output.float(),
         "weights": dict(trainer.get_state_dict(stage)),
         "optimizer": trainer.get_state_dict(optimizer),
@@ -74,10 +78,13 @@ def test_losses_weights_and_states_of_one_process(n, settings, steps, schedule):
 
 def test_fp16_with_its_scaler():
     settings = {"mixed_precision": "fp16", "env": {"ACCELERATE_FP16_ON_CPU": "true"}, "kwargs_handlers": [GradScalerKwargs(init_scale=64.0)]}
-    (alone,) = accelerated(program, 1, **settings)
-    for got in accelerated(program, 2, **settings, **TWO):
+    train = functools.partial(program, overflow_at=1)
+    (alone,) = accelerated(train, 1, **settings)
+    for got in accelerated(train, 2, **settings, **TWO):
+        assert got["skipped"] == alone["skipped"] == [False, True, False, False, False]
         assert_close(got["losses"], alone["losses"], 2e-2)
-        assert_close(got["norms"], alone["norms"], 5e-2)
+        assert_close([got["norms"][0], *got["norms"][2:]], [alone["norms"][0], *alone["norms"][2:]], 5e-2)
+        assert all(weight.isfinite().all() for weight in got["weights"].values())
 
 
 def test_saved_states_resume_on_two_processes_and_on_one(tmp_path):
