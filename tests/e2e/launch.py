@@ -21,7 +21,7 @@ def run(job: Job, processes: int, scratch: Path, *, timeout: float = 120.0, pyth
     folder = top / "files"
     before = copy_to_scratch(job.folder, folder)
     env = {**os.environ, **single_threaded(), "PYTHONPATH": PYTHON_PATH, **job.env}
-    command = [*_launcher(python, processes), str(folder / job.script), *job.args]
+    command = [*_launcher(python, processes, top), str(folder / job.script), *job.args]
     started = time.monotonic()
     code, out, errors = _run_group(command, folder / job.cwd, env, timeout)
     return Run(
@@ -35,11 +35,11 @@ def run(job: Job, processes: int, scratch: Path, *, timeout: float = 120.0, pyth
     )
 
 
-def _launcher(python: str, processes: int) -> list[str]:
+def _launcher(python: str, processes: int, top: Path) -> list[str]:
     if processes == 1:
         return [python]
-    # `--standalone` picks a free port itself.
-    return [python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    # `--standalone` picks a free port itself; without `--log-dir` a folder in the system's temporary one stays.
+    return [python, "-m", "torch.distributed.run", "--standalone", "--log-dir", str(top / "agent"), "--nproc_per_node", str(processes)]
 
 
 def _run_group(command: list[str], cwd: Path, env: dict[str, str], timeout: float) -> tuple[int | None, str, str]:
