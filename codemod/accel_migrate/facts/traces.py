@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MOST_TRACES = 4
 """How many traces are kept of one function with the same arguments: passes that know less come again after a fresh start."""
-MOST_STEPS = 8_000_000
-"""How many steps all traces have together: some 500 MB."""
+MOST_STEPS = 5_000_000
+"""How many steps all traces have together: some 600 MB."""
 
 Arguments = tuple["FunctionNode", "Scope", "dict[str, Values]", "Instance | None"]
 """A function, the scope that holds it, its parameters and the object whose method it is."""
