@@ -186,7 +186,7 @@ def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
     item = ast.unparse(choice.target.slice) if isinstance(choice.target, ast.Subscript) else ""
     found = []
     for _, node in context.facts.nodes(ast.Name, ast.Attribute, ast.Subscript):
-        if not isinstance(node.ctx, ast.Load) or plan.is_removed(node):  # type: ignore[attr-defined]
+        if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
             continue
         if isinstance(node, ast.Subscript):
             same = ast.unparse(node.slice) == item
@@ -196,7 +196,7 @@ def _uses(context: Context, plan: Plan, choice: DeviceChoice) -> list[ast.expr]:
             same = isinstance(node, ast.Name) and node.id == text and context.facts.scope(node).owner(text) is choice.scope
         replaced = any(context.facts.inside(node, other.statement) for other in context.home.choices)
         unseen = isinstance(node, ast.Name) and not context.facts.of(node)  # in a branch that the settings at hand skip
-        if same and (unseen or context.facts.has_role(node, Role.DEVICE)) and not replaced:
+        if same and (unseen or context.facts.has_role(node, Role.DEVICE)) and not replaced and not plan.is_removed(node):
             found.append(node)
     return found
 
@@ -257,7 +257,7 @@ def _leftovers(context: Context, plan: Plan) -> Iterator[Edit]:
     """Variables that only told whether there are devices, and are no longer read."""
     for source, node in context.facts.nodes(ast.Assign):
         assert isinstance(node, ast.Assign)
-        if len(node.targets) != 1 or plan.is_removed(node) or not _only_asks(context, node.value):
+        if len(node.targets) != 1 or not _only_asks(context, node.value) or plan.is_removed(node):
             continue
         target = node.targets[0]
         if isinstance(target, ast.Name | ast.Attribute) and not _is_read(context, plan, node, target):
