@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accel_migrate.facts import catalog, trackers
 from accel_migrate.facts.facts import Facts
-from accel_migrate.facts.values import Role
+from accel_migrate.facts.values import Literal, Role
 from accel_migrate.writers import keeps_settings
 
 FILE_CALLS = {
@@ -143,8 +143,25 @@ def opens_for_writing(facts: Facts, node: ast.expr) -> bool:
     if facts.external.get(node) not in {"open", "io.open"} and not of_path:
         return False
     modes = [*(node.args[:1] if of_path else node.args[1:2]), *(k.value for k in node.keywords if k.arg == "mode")]
-    texts = [m.value for m in modes if isinstance(m, ast.Constant) and isinstance(m.value, str)]
-    return any(set(text) <= set("rwaxbt+") and set(text) & set("wax") for text in texts)
+    return any(_says_writing(facts, mode) or (not isinstance(mode, ast.Constant) and _is_written(facts, node)) for mode in modes)
+
+
+def _says_writing(facts: Facts, mode: ast.expr) -> bool:
+    """Whether all that `mode` may be, by way of variables and conditions, are modes that write."""
+    known = [v.value if isinstance(v, Literal) else None for v in facts.of(mode)]
+    texts = [mode.value] if isinstance(mode, ast.Constant) else known
+    return bool(texts) and all(isinstance(text, str) and set(text) <= set("rwaxbt+") and set(text) & set("wax") for text in texts)
+
+
+def _is_written(facts: Facts, opened: ast.Call) -> bool:
+    """Whether what is opened, in whatever mode, gets a name at once under which `write` is called."""
+    parent = facts.parents[opened]
+    target = parent.optional_vars if isinstance(parent, ast.withitem) else parent.targets[0] if isinstance(parent, ast.Assign) else None
+    if not isinstance(target, (ast.Name, ast.Attribute)):
+        return False
+    name = facts.text(target)
+    calls = (n for n in ast.walk(facts.source(opened).tree) if isinstance(n, ast.Attribute) and n.attr in {"write", "writelines"})
+    return any(facts.text(n.value) == name for n in calls)
 
 
 def runs_of(facts: Facts, statements: list[ast.stmt]) -> Iterator[list[ast.stmt]]:

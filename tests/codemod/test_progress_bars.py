@@ -47,3 +47,19 @@ LOG = "import logging\nimport os\nfrom pathlib import Path\n{makes}\nlogging.bas
 )
 def test_a_log_in_a_folder_that_one_process_makes_is_opened_by_that(makes: str, opened: str) -> None:
     assert opened in after(migrated(script(LOG.format(makes=makes) + STEP)))
+
+
+@pytest.mark.parametrize(
+    ("opens", "found"),
+    [
+        ("log = open('log.csv', 'a' if len(loader) > 3 else 'w')", True),
+        ("mode = 'a' if len(loader) > 3 else 'w'\nlog = open('log.csv', mode)", True),
+        ("def opened(mode='w'):\n    return open('log.csv', mode)\nlog = opened('a')", True),
+        ("log = open('log.csv', os.environ['MODE'])", True),
+        ("read = open('log.csv', 'r' if len(loader) > 3 else 'rb')\nlog = io.StringIO()", False),
+    ],
+    ids=["condition", "variable", "parameter", "unknown, and written", "read"],
+)
+def test_the_mode_of_a_file_may_be_decided_elsewhere(opens: str, found: bool) -> None:
+    text = after(migrated(script(f"import io\nimport os\n{opens}\n{STEP}    log.write(f'{{loss.item()}}')\n")))
+    assert ("'log.csv' if accelerator.is_main_process else os.devnull" in text) == found

@@ -67,6 +67,19 @@ def test_a_result_is_left_alone() -> None:
     assert (again.status, found(again)) == ("unchanged", [])
 
 
+UNDER_THE_SAME_NAME = """\
+    checkpoint = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(checkpoint, args.resume)
+"""
+
+
+def test_what_is_saved_may_have_the_name_of_what_was_loaded() -> None:
+    result = converted(LOAD + LOOP + UNDER_THE_SAME_NAME)
+    assert found(result) == [] and "accelerator.load_state(args.resume)" in after(result) and "torch.load" not in after(result)
+    again = LOAD.replace("if args.resume", "while args.resume") + "    args.resume = checkpoint['next']\n    checkpoint = {}\n"
+    assert found(converted(again + LOOP + SAVE)), "the next turn may see either"
+
+
 HINDRANCES = {
     "a condition": (
         LOAD.replace("    optimizer.load", "    if not args.tune:\n        optimizer.load") + LOOP + SAVE,

@@ -15,11 +15,12 @@ from accel_migrate.states.files import check_files, check_weights, copies
 from accel_migrate.states.loaded import (
     Loaded,
     is_of_training,
+    latest,
     loaded_files,
 )
 from accel_migrate.states.problem import Unconvertible
 from accel_migrate.states.restoring import check_load
-from accel_migrate.states.saved import Entry, Saved, is_saved_by_itself, saved_checkpoints, sites_of
+from accel_migrate.states.saved import Entry, Saved, assignments, is_saved_by_itself, saved_checkpoints, sites_of
 
 
 @dataclass(eq=False)
@@ -143,7 +144,11 @@ def _holds_states(value: ast.expr) -> bool:
 def _check_held(context: Context, saved: Saved, held: ast.Name) -> None:
     """What else is done with the dictionary: its counters may be read and set."""
     states = {e.name for e in saved.entries() if e.object is not None}
+    given: set[ast.stmt] = set(assignments(context, held))
+    loads = {s for s in given if isinstance(s, ast.Assign) and context.facts.external.get(s.value) == "torch.load"}  # type: ignore[call-overload]
     for node in context.facts.names(context.facts.function(held), held.id):
+        if loads and latest(context, node, given) in loads:
+            continue  # the dictionary of an earlier checkpoint
         parent = context.facts.parents[node]
         if (
             isinstance(parent, ast.Subscript)

@@ -81,8 +81,12 @@ def _is_plain(statement: ast.stmt, call: ast.Call) -> bool:
 
 
 def _with_uses(context: Context, loaded: Loaded, name: ast.Name) -> Loaded:
+    stores = {context.facts.statement(n) for n in _names(context, name) if isinstance(n.ctx, ast.Store)} - set(loaded.statements)
+    others = {s for s in stores if isinstance(s, ast.Assign) and s.targets[0] in context.facts.names(s, name.id) and not _drops(s)}
     for node in _names(context, name):
         statement = context.facts.statement(node)
+        if others and (statement in others if isinstance(node.ctx, ast.Store) else latest(context, node, {*others, *loaded.statements}) in others):
+            continue  # another value under the same name
         if isinstance(node.ctx, ast.Load):
             use = _use(context, node)
             if isinstance(use, Restored):
@@ -96,6 +100,24 @@ def _with_uses(context: Context, loaded: Loaded, name: ast.Name) -> Loaded:
         elif statement not in loaded.statements:
             loaded.others.append(node)
     return loaded
+
+
+def latest(context: Context, node: ast.Name, assignments: set[ast.stmt]) -> ast.stmt | None:
+    """The one of `assignments` from which `node` certainly has its value; None where it may have it from several."""
+    statement = context.facts.statement(node)
+    while True:
+        block = context.facts.block(statement)
+        for earlier in reversed(block[: next(i for i, s in enumerate(block) if s is statement)]):
+            if earlier in assignments:
+                return earlier
+            if any(context.facts.inside(each, earlier) for each in assignments):
+                return None
+        parent = context.facts.parents[statement]
+        if isinstance(parent, ast.For | ast.While) and any(context.facts.inside(each, parent) for each in assignments):
+            return None
+        if not isinstance(parent, ast.stmt) or isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return None
+        statement = parent
 
 
 def _drops(statement: ast.stmt) -> bool:

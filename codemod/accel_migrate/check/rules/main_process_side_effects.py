@@ -1,4 +1,4 @@
-"""A tracker's run that every process opens."""
+"""A tracker's run, or a file to write to, that every process opens."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from accel_migrate.check.rules.raw_backward import _name
 from accel_migrate.edits import ReplaceExpression, Severity
 from accel_migrate.facts.catalog import WRITERS
 from accel_migrate.quoting import quote
+from accel_migrate.side_effects import opens_for_writing
 
 ID = "main-process-side-effects"
-TITLE = "Every process opens a run, a writer, or prints each line"
+TITLE = "Every process opens a run, a writer, a file to write to, or prints each line"
 SEVERITY = Severity.WARNING
 
 
@@ -46,6 +47,18 @@ def check(program: Program) -> Iterator[Alarm]:
                 Fix((edit,)) if own is not None else None,
                 Severity.INFO,
             )
+        elif name in {"open", "io.open"} and opens_for_writing(program.facts, call) and call.args and not _is_its_own(program, call.args[0]):
+            yield Alarm(
+                call,
+                f"`{quote(call)}` is written by every process at once: each line N times, or lost",
+                "under `if accelerator.is_main_process:`, or with `path if accelerator.is_main_process else os.devnull`",
+            )
+
+
+def _is_its_own(program: Program, path: ast.expr) -> bool:
+    """Whether the file has another name on each process, or is none."""
+    made_of = " ".join(part.id if isinstance(part, ast.Name) else part.attr for part in program.flow.origins(path) if isinstance(part, ast.Name | ast.Attribute))
+    return any(word in made_of.lower() for word in ("process", "rank", "pid", "temp", "tmp", "devnull", "uuid", "hostname", "worker"))
 
 
 def _is_switched_off(call: ast.Call) -> bool:
