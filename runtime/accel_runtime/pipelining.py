@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,14 @@ import torch.distributed as dist
 from torch import nn
 
 from .collectives import all_reduce
-from .stages import Computing, cut_evenly, largest_divisor, schedule_class, slices
+from .stage_outlines import Outline, examples, explore, filled
+from .stages import Computing, cut_evenly, in_parts, largest_divisor, recent, schedule_class, slices
 from .training import Training
 
 Loss = Callable[[Any, Any], torch.Tensor]
+_SCHEDULES = 8
+"""How many are kept: for training and evaluation, whole and last batches, and some."""
+_OUTLINES = 4096
 
 
 class Pipelining(Training):
@@ -64,14 +69,14 @@ class Pipeline:
         return self.accelerator.global_mean(loss)
 
     @torch.no_grad()
-    def eval(self, *inputs: torch.Tensor) -> torch.Tensor:
+    def eval(self, *inputs: torch.Tensor) -> Any:
         """The model's output for these inputs, on every process of the pipeline."""
         with self.accelerator.autocast():
             return self.stage(*inputs)
 
 
 class Staged(Pipeline):
-    """One stage on this process; torch's schedule for each size of a batch is made once."""
+    """One stage on this process; torch's schedules for the last few sizes of batches are kept, since they hold buffers."""
 
     def __init__(self, accelerator: Pipelining, stage: nn.Module, loss_fn: Loss, n_microbatches: int, schedule: Any) -> None:
         super().__init__(accelerator, stage, loss_fn)
@@ -80,58 +85,70 @@ class Staged(Pipeline):
         self.first, self.last = self.stages.rank == 0, self.stages.rank == self.stages.size - 1
         self.n_microbatches = n_microbatches
         self.schedule = schedule
-        self.module = Computing(stage, accelerator.autocast)
-        self._schedules: dict[Any, Any] = {}
+        self._outlines: OrderedDict[Any, list[Outline]] = OrderedDict()
+        self._schedules: OrderedDict[Any, Any] = OrderedDict()
         self._scale = torch.ones(())
         self._losses: list[torch.Tensor] = []
+        self._targets: list[Any] = []
 
     def step(self, *inputs: torch.Tensor, target: Any) -> torch.Tensor:
         trainer = self.accelerator
         factor = trainer._factor(torch.zeros((), device=trainer.device), "mean", None) if trainer.data_world.size > 1 else 1.0
-        running, parts = self._for(inputs)
+        running, parts, _ = self._for(inputs)
         one, scaler = torch.ones((), device=trainer.device), trainer.precision.scaling
         self._scale = (one if scaler is None else scaler.scale(one)) * (factor / trainer.accumulation.divisor / parts)
-        self._losses = []
+        self._losses, self._targets = [], in_parts(target, len(inputs[0]), parts) if self.last else []
         with trainer.strategy.no_sync():
-            running.step(*(inputs if self.first else ()), **({"target": target, "losses": []} if self.last else {}))
+            running.step(*(inputs if self.first else ()), **({"target": torch.arange(parts), "losses": []} if self.last else {}))
+        self._targets = []
         trainer.strategy.average()
         trainer.accumulation.note_backward()
         if trainer.accumulation.rescale != 1.0:
             trainer._rescale_gradients(trainer.accumulation.rescale)
-        mean = torch.stack(self._losses[-parts:]).mean() if self.last else torch.zeros((), device=trainer.device)
+        mean = torch.stack(self._losses).mean() if self.last else torch.zeros((), device=trainer.device)
         return all_reduce(trainer.world, mean * (factor / trainer.data_world.size))
 
     @torch.no_grad()
-    def eval(self, *inputs: torch.Tensor) -> torch.Tensor:
-        running, _ = self._for(inputs)
-        self._losses = []
-        output = running.eval(*(inputs if self.first else ()))
-        shape = [(tuple(output.shape), output.dtype)] if self.last else [None]
+    def eval(self, *inputs: torch.Tensor) -> Any:
+        running, _, outline = self._for(inputs)
+        tensors = running.eval(*(inputs if self.first else ()))
+        shapes = [[(tuple(t.shape), t.dtype) for t in tensors]] if self.last else [None]
         source = dist.get_global_rank(self.stages.group, self.stages.size - 1)
-        dist.broadcast_object_list(shape, source, group=self.stages.group)
-        size, dtype = shape[0]  # type: ignore[misc]
-        output = output.contiguous() if self.last else torch.empty(size, dtype=dtype, device=self.accelerator.device)
-        dist.broadcast(output, source, group=self.stages.group)
-        return output
+        dist.broadcast_object_list(shapes, source, group=self.stages.group)
+        if not self.last:
+            tensors = [torch.empty(size, dtype=dtype, device=self.accelerator.device) for size, dtype in shapes[0]]  # type: ignore[union-attr]
+        for tensor in tensors:
+            dist.broadcast(tensor, source, group=self.stages.group)
+        return filled(outline, tensors)
 
-    def _loss(self, output: Any, target: Any) -> torch.Tensor:
+    def _loss(self, output: Any, number: torch.Tensor) -> torch.Tensor:
+        """Of a micro-batch; torch splits tensors only, hence targets are known to it by their number."""
         with self.accelerator.autocast():
-            loss = self.loss_fn(output, target)
-        self._losses.append(loss.detach())  # the first time once more: torch tries for shapes
+            loss = self.loss_fn(output, self._targets[int(number)])
+        self._losses.append(loss.detach())
         return loss * self._scale
 
-    def _for(self, inputs: tuple[torch.Tensor, ...]) -> tuple[Any, int]:
-        """The schedule for a batch of this size, and in how many parts it runs."""
-        rows = len(inputs[0])
-        parts = largest_divisor(rows, self.n_microbatches)
-        key = (parts, *(tuple(each.shape) for each in inputs), torch.is_grad_enabled())
-        if key not in self._schedules:
-            self._schedules[key] = self._made(parts)
-        return self._schedules[key], parts
+    def _for(self, inputs: tuple[torch.Tensor, ...]) -> tuple[Any, int, Outline]:
+        """The schedule for a batch of this size, in how many parts it runs, and what the model returns for one."""
+        parts = largest_divisor(len(inputs[0]), self.n_microbatches)
+        key = (parts, self.stage.training, *((tuple(each.shape), each.dtype) for each in inputs))
+        rows = tuple(each.tensor_split(parts)[0] for each in inputs)
+        outlines = recent(self._outlines, key, lambda: self._explored(rows), _OUTLINES)
+        learns = torch.is_grad_enabled()
+        return recent(self._schedules, (learns, *key), lambda: self._made(parts, rows, outlines, learns), _SCHEDULES), parts, outlines[-1]
 
-    def _made(self, parts: int) -> Any:
+    def _explored(self, rows: tuple[torch.Tensor, ...]) -> list[Outline]:
+        module = Computing(self.stage, self.accelerator.autocast)
+        return explore(lambda given: module.run(given, self.first), self.stage, self.stages, rows)
+
+    def _made(self, parts: int, rows: tuple[torch.Tensor, ...], outlines: list[Outline], learns: bool) -> Any:
         from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
-        stage = PipelineStage(self.module, self.stages.rank, self.stages.size, self.accelerator.device, group=self.stages.group)
+        number, device = self.stages.rank, self.accelerator.device
+        given = None if self.first else outlines[number - 1]
+        module = Computing(self.stage, self.accelerator.autocast, given, flat=not (self.last and learns))
+        inputs = examples(tuple(each.detach() for each in rows), False) if given is None else examples(given, learns)
+        outputs = examples(outlines[number], learns)
+        stage = PipelineStage(module, number, self.stages.size, device, input_args=inputs, output_args=outputs, group=self.stages.group)
         kind = self.schedule if parts >= self.stages.size else ScheduleGPipe  # the others want a part for each stage
-        return kind(stage, parts, loss_fn=self._loss if torch.is_grad_enabled() else None, scale_grads=False)
+        return kind(stage, parts, loss_fn=self._loss if learns else None, scale_grads=False)

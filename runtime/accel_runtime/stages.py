@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import nn
+
+from .nested import leaves, slice_rows
+from .stage_outlines import Outline, filled
 
 _SCHEDULES = {"1f1b": "Schedule1F1B", "gpipe": "ScheduleGPipe"}
 
 
 class Computing(nn.Module):
-    """A stage as torch's schedule calls it: in the precision of the training."""
+    """A stage as torch's schedule calls it: with tensors, in the precision of the training.
 
-    def __init__(self, stage: nn.Module, region: Callable[[], AbstractContextManager[Any]]) -> None:
+    Args:
+        stage: the layers.
+        region: encloses their run.
+        given: what the stage before returns, as `explore` found it; None for the first stage.
+        flat: return a tuple of tensors, as torch sends them, instead of what the layers return.
+    """
+
+    def __init__(self, stage: nn.Module, region: Callable[[], AbstractContextManager[Any]], given: Outline = None, flat: bool = False) -> None:
         super().__init__()
         self.stage = stage
         self.region = region
+        self.given = given
+        self.flat = flat
 
     def forward(self, *inputs: Any) -> Any:
+        output = self.run(inputs if self.given is None else filled(self.given, inputs), self.given is None)
+        return tuple(t.contiguous() for t in leaves(output)) if self.flat else output
+
+    def run(self, inputs: Any, first: bool) -> Any:
+        """What the layers return: a Sequential takes what the layer before returned as it is, other modules take the parts of a tuple."""
+        in_one = not first and (_is_sequential(self.stage) or not isinstance(inputs, (tuple, list)))
         with self.region():
-            return self.stage(*inputs)
+            return self.stage(inputs) if in_one else self.stage(*inputs)
+
+
+def _is_sequential(stage: nn.Module) -> bool:
+    return type(getattr(stage, "_orig_mod", stage)).forward is nn.Sequential.forward
 
 
 def cut_evenly(model: nn.Sequential, count: int) -> list[int]:
@@ -76,6 +100,24 @@ def slices(model: nn.Sequential, cuts: list[int], count: int) -> list[nn.Sequent
 def largest_divisor(rows: int, limit: int) -> int:
     """The largest number up to `limit` that divides `rows`."""
     return next(n for n in range(min(limit, max(rows, 1)), 0, -1) if rows % n == 0)
+
+
+def in_parts(target: Any, rows: int, parts: int) -> list[Any]:
+    """The targets of the micro-batches of a batch of `rows` rows: of tensors in whatever is nested, those of their rows."""
+    if isinstance(target, torch.Tensor) and target.ndim and len(target) % parts == 0:
+        return list(target.tensor_split(parts))  # those of flattened rows, too
+    size = rows // parts
+    return [slice_rows(target, at, at + size, rows) for at in range(0, rows, size)] if rows else [target]
+
+
+def recent(cache: OrderedDict[Any, Any], key: Any, make: Callable[[], Any], most: int) -> Any:
+    """`cache[key]`, made if it is not there; the `most` that were asked for last stay."""
+    if key not in cache:
+        if len(cache) >= most:
+            cache.popitem(last=False)
+        cache[key] = make()
+    cache.move_to_end(key)
+    return cache[key]
 
 
 def schedule_class(given: Any) -> Any:

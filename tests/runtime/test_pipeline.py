@@ -98,6 +98,73 @@ def test_saved_states_resume_on_two_processes_and_on_one(tmp_path):
             assert_close(got["optimizer"]["state"], whole["optimizer"]["state"], 1e-4)
 
 
+class Embedded(nn.Module):
+    """Adds its ids' rows, and hands the ids on."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 6)
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, given):
+        x, ids = given if isinstance(given, tuple) else (0.0, given)
+        torch.rand(())
+        return self.norm(x + self.table(ids)), ids
+
+
+def of_ids(trainer):
+    """Stages that pass tuples and integers, keep statistics and draw numbers; nested targets."""
+    seed()
+    stage = trainer.pipeline_stage(nn.Sequential(Embedded(), Embedded()))
+    stage = trainer.prepare(stage)
+    pipeline = trainer.prepare_pipeline(stage, lambda output, target: (output[0] - target["y"]).square().mean() * target["by"][0], 1)
+    ids, drawn = torch.arange(8), torch.get_rng_state()
+    waste = [torch.full((n,), 2**40) for n in range(1, 99)]  # what uninitialised memory holds
+    del waste
+    loss = pipeline.step(ids, target={"y": torch.ones(8, 6), "by": (2.0, None)}).item()
+    after = torch.get_rng_state()
+    torch.set_rng_state(drawn)
+    torch.rand(len(stage))  # one number for each layer's forward
+    assert torch.equal(torch.get_rng_state(), after)
+    stage.eval()
+    return {"loss": loss, "state": dict(trainer.get_state_dict(stage)), "output": pipeline.eval(ids)}
+
+
+def test_the_search_for_shapes_leaves_no_trace():
+    (one,) = accelerated(of_ids, 1)
+    for got in accelerated(of_ids, 2, **TWO):
+        got.pop("streams"), one.pop("streams", None)
+        assert_close(got, one, 1e-5)
+
+
+def half_a_window(trainer, folder, resumed):
+    """Layers alike, of which a wrong one's gradient would fit."""
+    seed()
+    stage = trainer.pipeline_stage(nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)]))
+    stage, optimizer = trainer.prepare(stage, torch.optim.SGD(stage.parameters(), lr=0.1))
+    pipeline = trainer.prepare_pipeline(stage, nn.functional.mse_loss)
+    if resumed:
+        trainer.load_state(folder)
+    for number in range(1 if resumed else 0, 2):
+        x = torch.full((8, 4), number + 1.0) * torch.linspace(-1, 1, 4)
+        with trainer.accumulate(stage):
+            pipeline.step(x, target=x.flip(1))
+            if number == 0:
+                trainer.save_state(folder)
+            optimizer.step()
+            optimizer.zero_grad()
+    return {"weights": dict(trainer.get_state_dict(stage))}
+
+
+def test_a_window_goes_on_with_another_number_of_stages(tmp_path):
+    run = functools.partial(accelerated, gradient_accumulation_steps=2)
+    (one,) = run(functools.partial(half_a_window, folder=tmp_path / "1", resumed=False), 1)
+    run(functools.partial(half_a_window, folder=tmp_path / "2", resumed=False), 2, **TWO)
+    for folder, n, settings in (("2", 1, {}), ("1", 2, TWO), ("2", 2, {})):
+        for got in run(functools.partial(half_a_window, folder=tmp_path / folder, resumed=True), n, **settings):
+            assert_close(got["weights"], one["weights"], 1e-5)
+
+
 def test_the_lines_of_the_documentation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = PAGE.read_text().partition("## Pipelines")[2].partition("```python\n")[2].partition("```")[0]
@@ -138,8 +205,12 @@ def test_what_is_refused():
             trainer.backward(torch.zeros((), requires_grad=True))
         with pytest.raises(ValueError, match="schedule is 'zigzag': it must be '1F1B' or 'GPipe'"):
             trainer.prepare_pipeline(layers(), None, schedule="zigzag")
-        with pytest.raises(ValueError, match=r"two stages of the pipeline have a weight named '0\.bias'"):
+        with pytest.raises(ValueError, match="the whole model was prepared on each"):
             trainer.prepare(layers())
+        with pytest.raises(ValueError, match=r"two stages of the pipeline have a weight named '0\.bias'"):
+            trainer.prepare(nn.Sequential(*[nn.Linear(2, 2) for _ in range(1 + trainer.process_index)]))
+        with pytest.raises(ValueError, match="LBFGS looks at all weights as one vector"):
+            trainer.prepare(torch.optim.LBFGS(layers().parameters()))
         return {}
 
     accelerated(body, 2, **TWO)

@@ -82,6 +82,7 @@ def capture(accelerator: Checkpointing, world: World, weights: list[dict[str, An
             "accumulation": accelerator.accumulation.window_state(),
             "exact": accelerator.exact,
             "processes": accelerator.num_processes,
+            "stages": stages_of(accelerator),
         }
         files.json[STATE] = state
         if shared.tensors:
@@ -120,6 +121,11 @@ def state_to_save(accelerator: Checkpointing, target: Any) -> dict[str, Any]:
 def is_sharded(accelerator: Checkpointing) -> bool:
     """Whether a process holds a part only of some model."""
     return any(hasattr(p, "placements") for model in accelerator._models for p in model.parameters())
+
+
+def stages_of(accelerator: Checkpointing) -> int:
+    """How many stages the models are in."""
+    return accelerator.strategy.stages.size if accelerator.strategy.stages is not None else 1
 
 
 def own_name(rank: int) -> str:
@@ -205,7 +211,7 @@ def _own(accelerator: Checkpointing, files: Files) -> None:
         "streams": encoder.encode(streams.take(accelerator.world), "streams"),
         "loaders": encoder.encode(loader_states(accelerator._dataloaders, accelerator.tracker.runs), "loaders"),
         "gradients": encoder.encode(
-            pending_gradients(accelerator.prepared_optimizers) if accelerator.accumulation.unstepped else {},
+            pending_gradients(accelerator) if accelerator.accumulation.unstepped else {},
             "gradients",
         ),
     }

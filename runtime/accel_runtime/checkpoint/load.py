@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import fitting, places, streams
-from .capture import SHARED, STATE, is_sharded, name_of, own_name
+from .capture import SHARED, STATE, is_sharded, name_of, own_name, stages_of
 from .errors import CheckpointError
 from .gradients import load_gradients
 from .loaders import load_loaders
@@ -34,16 +34,17 @@ class Checkpoint:
         CheckpointError: a file is missing or damaged.
     """
 
-    def __init__(self, folder: Path, rank: int, processes: int, weights_only: bool, threads: int = 1) -> None:
+    def __init__(self, folder: Path, rank: int, processes: int, weights_only: bool, threads: int = 1, stages: int = 1) -> None:
         self.folder = folder
         self.weights_only = weights_only
         self.manifest = read_manifest(folder)
         check_sizes(folder, self.manifest)
-        self.same_number = self.manifest.processes == processes
         self.rank = rank if rank < self.manifest.processes else 0
         self._components: dict[str, dict[str, Stored]] = {}
         self._unpickled: dict[str, Any] = {}
         self.state = self._json(STATE)
+        self.stages = self.state.get("stages", 1)
+        self.same_number = (self.manifest.processes, self.stages) == (processes, stages)
         self.own = self._json(f"{own_name(self.rank)}.json")
         owners = [own_name(each) for each in ([self.rank] if self.same_number else range(self.manifest.processes))]
         self._verify(owners, everything=rank == 0, threads=threads)
@@ -140,7 +141,7 @@ def together_open(accelerator: Checkpointing, folder: Path, weights_only: bool) 
     """Open a checkpoint on every process, or on none."""
     opened: list[Checkpoint] = []
     rank, size, threads = accelerator.process_index, accelerator.num_processes, threads_for(accelerator.world)
-    together(accelerator.world, lambda: opened.append(Checkpoint(folder, rank, size, weights_only, threads)), "")
+    together(accelerator.world, lambda: opened.append(Checkpoint(folder, rank, size, weights_only, threads, stages_of(accelerator))), "")
     return opened[0]
 
 
@@ -198,7 +199,7 @@ def _load_progress(accelerator: Checkpointing, checkpoint: Checkpoint) -> None:
     ranks = [checkpoint.rank] if checkpoint.same_number else range(then)
     gradients = [checkpoint.owned("gradients", rank) for rank in ranks]
     accelerator.accumulation.unstepped = any(gradients)
-    load_gradients(accelerator.prepared_optimizers, gradients)
+    load_gradients(accelerator, gradients, 1 if checkpoint.same_number else then // checkpoint.stages)
     now = checkpoint.owned("streams")
     states = checkpoint.owned("loaders")
     for loader_state in states:

@@ -97,6 +97,10 @@ class Strategy:
         """The script's parameters that each group of `optimizer` trains."""
         return [group["params"] for group in optimizer.param_groups]
 
+    def numbers(self, optimizers: list[torch.optim.Optimizer]) -> list[int]:
+        """The numbers of this process's parameters, each once, among all that the optimizers train."""
+        return list(range(len({id(p) for o in optimizers for group in o.param_groups for p in group["params"]})))
+
     def state_dict(self, target: Any) -> dict[str, Any]:
         """The whole state of a model or an optimizer in torch's plain format, on every process."""
         return target.state_dict()

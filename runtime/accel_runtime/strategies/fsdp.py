@@ -152,10 +152,7 @@ class FullySharded(DataParallel):
         return [parameter for parameter in parameters if not sharded.is_sharded(parameter)]
 
     def prepare_optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        if isinstance(optimizer, torch.optim.LBFGS):
-            raise ValueError(
-                "LBFGS looks at all weights as one vector, which no process has when they are sharded: train data parallel, or use another optimizer"
-            )
+        sharded.refuse_one_vector(optimizer)
         return super().prepare_optimizer(self._follow(optimizer))
 
     def _follow(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

@@ -49,6 +49,7 @@ class PipelineParallel(DataParallel):
         return model
 
     def prepare_optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        sharded.refuse_one_vector(optimizer)
         new = self.reduction.unknown(p for group in optimizer.param_groups for p in group["params"])
         if new:
             self._make_alike(new)
@@ -89,6 +90,22 @@ class PipelineParallel(DataParallel):
     def groups(self, optimizer: torch.optim.Optimizer) -> list[list[torch.Tensor]]:
         """Of all stages; those of the others by stand-ins."""
         return [[torch.empty(0)] * sum(numbers) for numbers in zip(*self._counts[id(optimizer)], strict=True)]
+
+    def numbers(self, optimizers: list[torch.optim.Optimizer]) -> list[int]:
+        """Those of the whole model's, since other stages have the others.
+
+        Raises:
+            ValueError: two optimizers have a parameter in common.
+        """
+        found: list[int] = []
+        before = 0
+        for optimizer in optimizers:
+            counts = self._counts[id(getattr(optimizer, "optimizer", optimizer))]
+            found += [before + number for number in pipeline_states.places(counts, self.stages.rank)]
+            before += sum(map(sum, counts))
+        if len(found) != len(super().numbers(optimizers)):
+            raise ValueError("two optimizers have a weight in common: gradients in the middle of an accumulation window cannot be saved or loaded then with pp_size; call save_state after the optimizer's step")
+        return found
 
     @property
     def saves_whole(self) -> bool:

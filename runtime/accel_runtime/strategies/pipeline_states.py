@@ -25,7 +25,7 @@ def whole_optimizer(optimizer: torch.optim.Optimizer, stages: World) -> dict[str
     counts = [[len(group["params"]) for group in part["param_groups"]] for part in parts]
     state: dict[int, Any] = {}
     for stage, part in enumerate(parts):
-        numbers = dict(zip(_flat(part), _numbers(counts, stage), strict=True))
+        numbers = dict(zip(_flat(part), places(counts, stage), strict=True))
         state |= {numbers[number]: entry for number, entry in part["state"].items()}
     starts = _starts(counts)
     groups = [
@@ -39,10 +39,14 @@ def accept_whole_states(stage: nn.Module, stages: World) -> None:
     """Let `stage.load_state_dict` take whole states, and leave aside what other stages have.
 
     Raises:
-        ValueError: two stages have a name in common.
+        ValueError: two stages have a name in common, or all of them.
     """
     names = _gathered(stages, list(stage.state_dict()))
     own = set(names[stages.rank])
+    if own and all(set(each) == own for each in names):
+        raise ValueError(
+            "every stage of the pipeline brings the same weights: the whole model was prepared on each; pp_size needs this process's layers, stage = accelerator.pipeline_stage(model), and the lines of docs/strategies.md#pipelines"
+        )
     others = {name for rank, each in enumerate(names) if rank != stages.rank for name in each}
     if own & others:
         raise ValueError(
@@ -87,7 +91,7 @@ def _flat(state: dict[str, Any]) -> list[int]:
 
 def _flat_at(state: dict[str, Any], counts: list[list[int]], stage: int) -> list[int]:
     flat = _flat(state)
-    return [flat[at] for at in _numbers(counts, stage)]
+    return [flat[at] for at in places(counts, stage)]
 
 
 def _starts(counts: list[list[int]]) -> list[int]:
@@ -96,7 +100,7 @@ def _starts(counts: list[list[int]]) -> list[int]:
     return [sum(sizes[:i]) for i in range(len(sizes))]
 
 
-def _numbers(counts: list[list[int]], stage: int) -> list[int]:
+def places(counts: list[list[int]], stage: int) -> list[int]:
     """The places of a stage's parameters among those of the whole."""
     found: list[int] = []
     for i, start in enumerate(_starts(counts)):

@@ -121,3 +121,15 @@ def _over_group(norm: torch.Tensor, norm_type: float, group: Any) -> torch.Tenso
     total = norm**norm_type
     dist.all_reduce(total, group=group)
     return total ** (1.0 / norm_type)
+
+
+def refuse_one_vector(optimizer: torch.optim.Optimizer) -> None:
+    """Raise for an optimizer that needs all weights at once.
+
+    Raises:
+        ValueError: it is LBFGS.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            "LBFGS looks at all weights as one vector, which no process has when they are sharded or in stages: train data parallel, or use another optimizer"
+        )
