@@ -26,7 +26,7 @@ def failed(failures: dict[int, Any], notes: Notes, processes: int) -> tuple[str,
     how = f"killed by {_signal(-code)}" if code < 0 else f"with exit code {code}"
     ended = {rank: notes.of(failure.pid) for rank, failure in sorted(failures.items())}
     lines = [
-        *_tracebacks(ended, ranks[first.pid]),
+        *_tracebacks(ended, ranks[first.pid], killed=code < 0 and code != -signal.SIGABRT),
         f"accel launch: process {ranks[first.pid]} of {processes} failed first, {how}; the others were stopped",
         *(f"accel launch: {remark}" for number, remark in _REMARKS.items() if code == -number),
     ]
@@ -47,10 +47,13 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _tracebacks(ended: dict[int, Note], first: int) -> list[str]:
-    """What was held back, the first failure's before all; a lost peer tells nothing, unless nobody else says anything."""
+def _tracebacks(ended: dict[int, Note], first: int, killed: bool) -> list[str]:
+    """What was held back, the first failure's before all; a lost peer tells nothing, unless nothing else tells the cause.
+
+    `killed`: the first one was, and not by the abort that follows from a lost peer: that is the cause.
+    """
     causes = [rank for rank, note in ended.items() if note.traceback and not note.left_alone]
-    ranks = causes or [rank for rank, note in ended.items() if note.traceback]
+    ranks = causes or [rank for rank, note in ended.items() if note.traceback and not killed]
     by_error: dict[str, list[int]] = {}
     for rank in sorted(ranks, key=lambda rank: rank != first):
         by_error.setdefault(ended[rank].error, []).append(rank)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import warnings
 
 import pytest
 import torch
@@ -52,6 +53,47 @@ def test_a_transformer(n):
 )
 def test_settings(settings):
     sharded(transformer, 2, **settings)
+
+
+class InPlace(nn.Module):
+    """Ends in a linear layer on sequences, as its blocks do, whose outputs are therefore views; [n, length] -> [n, length, 8]."""
+
+    def __init__(self, blocks):
+        super().__init__()
+        self.embedding = nn.Embedding(8, 6)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Tanh(), nn.Linear(6, 6)) for _ in range(blocks))
+        self.head = nn.Linear(6, 8)
+
+    def forward(self, tokens):
+        hidden = self.embedding(tokens)
+        for block in self.blocks:
+            hidden = block(hidden)
+            hidden *= 0.7
+        return self.head(hidden)
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_outputs_that_are_views_may_be_changed_in_place(blocks):
+    def program(trainer):
+        model = InPlace(blocks)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        model, optimizer = trainer.prepare(model, optimizer)
+        losses = []
+        for batch in torch.randint(0, 8, (4, 4, 5)):
+            tokens = trainer.shard_batch(batch)
+            output = model(tokens)
+            assert output._base is not None
+            output.div_(2)
+            loss = F.cross_entropy(output.flatten(0, 1), tokens.flatten())
+            optimizer.zero_grad()
+            trainer.backward(loss)
+            optimizer.step()
+            losses.append(float(trainer.global_mean(loss)))
+        return {"losses": losses, "weights": whole(trainer, model)}
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*returned a view tensor")
+        sharded(program, 2)
 
 
 @pytest.mark.parametrize("strategy", ["HYBRID_SHARD", "HYBRID_SHARD_ZERO2"])

@@ -244,16 +244,19 @@ def test_what_the_first_process_has_shown_is_not_repeated(tmp_path):
     ]
 
 
-def test_another_error_is_shown_in_full_and_a_killed_process_named(tmp_path):
-    text, code = failures(
-        tmp_path, (-9, None), (1, Note(2, left_alone=True, traceback="Traceback\nRuntimeError: Connection closed\n"))
-    )
+LOST = Note(2, left_alone=True, traceback="Traceback\nRuntimeError: Connection closed\n")
+
+
+def test_a_killed_process_is_named_and_one_that_lost_it_says_nothing(tmp_path):
+    text, code = failures(tmp_path, (-9, None), (1, LOST))
     lines = text.splitlines()
-    assert code == 137 and lines[:3] == ["process 1:", "Traceback", "RuntimeError: Connection closed"]
-    assert (
-        lines[3].startswith("accel launch: process 0 of 2 failed first, killed by signal 9 (SIGKILL)")
-        and "dmesg" in lines[4]
-    )
+    assert code == 137 and len(lines) == 2
+    assert lines[0].startswith("accel launch: process 0 of 2 failed first, killed by signal 9 (SIGKILL)") and "dmesg" in lines[1]
+
+
+def test_a_lost_connection_is_shown_where_nothing_else_tells_the_cause(tmp_path):
+    text, code = failures(tmp_path, (-6, None), (1, LOST))
+    assert code == 134 and text.splitlines()[:3] == ["process 1:", "Traceback", "RuntimeError: Connection closed"]
 
 
 def test_two_causes_are_both_shown(tmp_path):

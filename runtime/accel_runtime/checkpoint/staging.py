@@ -24,7 +24,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_WORK, _OLD, _BEGUN = ".saving-", ".replaced-", ".begun-"
+_WORK, _OLD, _BEGUN, _GONE = ".saving-", ".replaced-", ".begun-", ".removed-"
 _LOCK = ".lock"
 _LONG = 3600.0
 _EXCHANGE = 2
@@ -78,7 +78,7 @@ class Staging:
     def _replace(self, target: Path) -> None:
         _take_along(target, self.path)
         if _exchange(self.path, target):
-            shutil.rmtree(self.path, ignore_errors=True)
+            _remove_as(target.name, self.path)
             return
         old = target.parent / f".{target.name}{_OLD}{secrets.token_hex(6)}"
         os.rename(target, old)
@@ -106,12 +106,16 @@ def recover(target: Path) -> None:
 
 def remove(folder: Path) -> None:
     """Remove a checkpoint: it is gone at once, its files a little later."""
-    hidden = folder.parent / f".{folder.name}{_WORK}{secrets.token_hex(6)}"
+    _remove_as(folder.name, folder)
+
+
+def _remove_as(name: str, folder: Path) -> None:
+    """Remove what was the checkpoint `name`: under a name by which the next saver knows what a kill has left of it."""
+    hidden = folder.parent / f".{name}{_GONE}{secrets.token_hex(6)}"
     try:
         os.rename(folder, hidden)
     except OSError:
         return
-    (hidden / NAME).unlink(missing_ok=True)
     shutil.rmtree(hidden, ignore_errors=True)
 
 
@@ -155,15 +159,17 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _clear_left_over(parent: Path) -> None:
-    """Remove what killed savers have left: folders whose lock nobody holds, or that have had none for long."""
-    for left in (path for mark in (_WORK, _OLD, _BEGUN) for path in parent.glob(f".*{mark}*")):
+    """Remove what killed savers have left: removed checkpoints, and folders whose lock nobody holds, or that have had none for long."""
+    for left in (path for mark in (_WORK, _OLD, _BEGUN, _GONE) for path in parent.glob(f".*{mark}*")):
         if _is_left_over(left):
             shutil.rmtree(left, ignore_errors=True)
 
 
 def _is_left_over(folder: Path) -> bool:
-    if not (parts := re.fullmatch(rf"\.(.+)({_WORK}|{_OLD}|{_BEGUN})[0-9a-f]{{12}}", folder.name)):
+    if not (parts := re.fullmatch(rf"\.(.+)({_WORK}|{_OLD}|{_BEGUN}|{_GONE})[0-9a-f]{{12}}", folder.name)):
         return False
+    if parts[2] == _GONE:
+        return True
     if parts[2] == _OLD:
         return (folder.parent / parts[1]).exists()
     if parts[2] == _BEGUN:

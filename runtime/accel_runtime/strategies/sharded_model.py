@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import fsdp_versions, methods, states
+from . import fsdp_versions, methods, states, view_outputs
 from .roll_call import RollCall
 
 
@@ -34,6 +34,7 @@ class ShardedModel:
         RollCall(groups, device)
         for unit in units:
             methods.route(unit, _state(unit))
+            view_outputs.guard(_state(unit))
         self._gather_for_parts()
         self._clear_all_gradients()
         model.register_forward_pre_hook(self._recover, prepend=True)

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -217,6 +218,26 @@ def test_what_a_killed_saver_has_left_goes_and_what_is_being_written_stays(tmp_p
     living = staging.Staging(tmp_path / "state")
     other = staging.Staging(tmp_path / "state")
     assert {path.name for path in tmp_path.iterdir()} == {living.path.name, other.path.name}
+
+
+@pytest.mark.parametrize("name", ["checkpoint_0", "state"])
+def test_a_kill_in_the_removal_of_an_old_checkpoint_leaves_what_goes_at_the_next_save(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Trained(tmp_path)
+    trained.accelerator.project_configuration.automatic_checkpoint_naming = False
+    target = tmp_path / name
+    trained.accelerator.save_state(target)
+    monkeypatch.setattr(shutil, "rmtree", lambda *args, **options: None)
+    if name == "state":
+        trained.accelerator.save_state(target)
+    else:
+        staging.remove(target)
+    monkeypatch.undo()
+    left = {path.name for path in tmp_path.iterdir()} - {"state"}
+    assert len(left) == 1 and left.pop().startswith(f".{name}.")
+    staging.Staging(tmp_path / "other").discard()
+    assert {path.name for path in tmp_path.iterdir()} <= {"state"}
 
 
 def test_replacing_a_checkpoint_keeps_what_the_script_put_there(tmp_path: Path) -> None:
