@@ -161,6 +161,12 @@ def test_messages_of_the_transport_are_collectives_out_of_step(tmp_path: Path) -
     assert describe(failed(tmp_path, trace), 2).startswith("collectives are out of step: process 0 ended; process 1 failed at train.py:4")
 
 
+def test_the_cpu_can_be_asked_for_as_of_the_other_commands():
+    devices = [parse_verify_arguments(["a.py", *given]).device for given in ([], ["--cpu"], ["--device", "cpu"])]
+    assert devices == ["auto", "cpu", "cpu"]
+
+
+
 def test_the_scripts_arguments_follow_two_dashes() -> None:
     arguments = parse_verify_arguments(["a.py", "--processes", "2,4,2", "b.py", "--to-end", "--", "--steps", "7"])
     assert (arguments.original, arguments.migrated, arguments.processes) == ("a.py", "b.py", (2, 4))

@@ -194,3 +194,10 @@ def test_a_transformers_configuration_without_weights(tmp_path):
     block = 4 * 64 + 64 * 192 + 192 + 64 * 64 + 64 + 64 * 256 + 256 + 256 * 64 + 64
     assert (size.layers, size.hidden, size.heads, size.vocabulary, size.block) == (3, 64, 4, 100, block)
     assert size.parameters == 3 * block + 100 * 64 + 32 * 64 + 2 * 64
+
+
+@pytest.mark.parametrize(("parameters", "unit"), [("200", "KiB"), ("1M", "MiB"), ("7B", "GiB")])
+def test_the_unit_follows_the_size(parameters, unit, capsys):
+    pytest.importorskip("rich")
+    assert estimate.main(["--params", parameters, "--num_processes", "2"]) == 0
+    assert f"{unit} per device" in capsys.readouterr().out

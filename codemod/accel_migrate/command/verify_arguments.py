@@ -74,6 +74,7 @@ def add_verify_options(parser: argparse.ArgumentParser, title: str = "how to run
     length.add_argument("--to-end", action="store_true", help="run the scripts to their end")
     group.add_argument("-m", "--module", action="store_true", help="the scripts are modules of the working directory, run as python -m does")
     group.add_argument("--device", choices=("auto", "cpu"), default="auto", help="cpu: also where there are GPUs (default: auto, GPUs if there are enough)")
+    group.add_argument("--cpu", dest="device", action="store_const", const="cpu", default=argparse.SUPPRESS, help="same as --device cpu")
     group.add_argument("--rtol", type=_fraction, default=1e-4, metavar="X", help="relative difference that counts as none (default: 1e-4)")
     group.add_argument("--timeout", type=positive, default=600, metavar="SECONDS", help="for each run at most; all but the first also have 15 times what that took, a minute at least (default: 600)")
     group.add_argument("--hang-after", type=positive, default=15, metavar="SECONDS", help="without any computation (default: 15)")

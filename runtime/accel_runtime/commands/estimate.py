@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from ..estimate.memory import OPTIMIZERS, PRECISIONS, STRATEGIES, Job, Need, need
 from ..estimate.size import Size, of_count, of_model
@@ -17,6 +16,7 @@ from . import shell
 
 _PROGRAM = "accel estimate"
 _GIB = 1 << 30
+_UNITS = {"GiB": _GIB, "MiB": 1 << 20, "KiB": 1 << 10}
 _HEADINGS = {"fp32": "fp32", "mixed": "mixed (bf16, fp16)", "bf16": "all in bf16"}
 
 
@@ -110,11 +110,12 @@ def _show(job: Job, needs: dict[str, dict[str, Need]], options: argparse.Namespa
     table = Table(
         title=_title(job.size, job), title_justify="left", caption=_caption(job, options.memory), caption_justify="left"
     )
-    table.add_column(f"GiB per device, {job.devices} devices")
+    unit = _unit(needs)
+    table.add_column(f"{unit} per device, {job.devices} devices")
     for precision in PRECISIONS:
         table.add_column(_HEADINGS[precision], justify="right")
     for name, row in needs.items():
-        table.add_row(name, *(_cell(row[precision], options) if precision in row else "-" for precision in PRECISIONS))
+        table.add_row(name, *(_cell(row[precision], options, unit) if precision in row else "-" for precision in PRECISIONS))
     console.print(table)
 
 
@@ -134,17 +135,24 @@ def _caption(job: Job, memory: float | None) -> str:
     return f"{', '.join(parts)}; the device's own context (0.5 to 1 GiB) comes on top{fits}"
 
 
-def _cell(one: Need, options: argparse.Namespace) -> str:
+def _unit(needs: dict[str, dict[str, Need]]) -> str:
+    """The largest in which the largest need is at least 1."""
+    most = max(one.total for row in needs.values() for one in row.values())
+    return next((unit for unit, size in _UNITS.items() if most >= size), "KiB")
+
+
+def _cell(one: Need, options: argparse.Namespace, unit: str) -> str:
     mark = " *" if options.memory and one.total <= 0.9 * options.memory * _GIB else ""
-    text = f"{_gib(one.total)}{mark}"
+    text = f"{_in(unit, one.total)}{mark}"
     if options.detail:
         parts = ((name, value) for name, value in asdict(one).items() if value)
-        text = "\n".join([text, *(f"{name} {_gib(value)}" for name, value in parts)])
+        text = "\n".join([text, *(f"{name} {_in(unit, value)}" for name, value in parts)])
     return text
 
 
-def _gib(value: Any) -> str:
-    return f"{value / _GIB:.2f}" if value < 100 * _GIB else f"{value / _GIB:,.0f}"
+def _in(unit: str, value: float) -> str:
+    size = value / _UNITS[unit]
+    return f"{size:.2f}" if size < 100 else f"{size:,.0f}"
 
 
 if __name__ == "__main__":

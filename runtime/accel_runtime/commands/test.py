@@ -1,4 +1,4 @@
-"""`accel test`: train a small model under every strategy that this machine can run, and compare with plain PyTorch."""
+"""`accel test`: train a small model under the strategies that this machine can run, and compare with plain PyTorch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     """The parser of `accel test`."""
     made = shell.Parser(
         prog=_PROGRAM,
-        description="Train a small model under every strategy that this machine can run, and compare with plain PyTorch.",
+        description="Train a small model under the strategies that this machine can run, and compare with plain PyTorch.",
     )
     made.add_argument("--cpu", action="store_true", help="on the CPU even where there are devices")
     made.add_argument(

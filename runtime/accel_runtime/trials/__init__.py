@@ -1,1 +1,1 @@
-"""The trials of `accel test`: a small training under every strategy that this machine can run, against plain PyTorch."""
+"""The trials of `accel test`: a small training under the strategies that this machine can run, against plain PyTorch."""
