@@ -23,6 +23,12 @@ _COLLECTIVES = os.path.dirname(os.path.abspath(dist.__file__)) + os.sep
 _VARIABLE = "ACCELERATE_HANG_SECONDS"
 _SECONDS = 60.0
 _KEY = "accel_runtime/waiting"
+_CALLS = {
+    **dict.fromkeys(("_wrapped_call_impl", "_call_impl", "forward", "__call__"), "the model's forward"),
+    **dict.fromkeys(("__iter__", "__next__"), "a loop over a loader"),
+    **dict.fromkeys(("__enter__", "__exit__"), "a `with` block"),
+}
+"""What a script calls without the name, in words."""
 _GRACE = 5.0
 """Seconds in which all processes get to say where they were, before the first one leaves."""
 
@@ -129,7 +135,8 @@ def _place(frame: FrameType) -> dict[str, str]:
     while outer is not None and _is_library(outer):
         call, outer = outer, outer.f_back
     shown = outer or frame
-    return {"call": f"{call.f_code.co_name}()", "line": f"{os.path.relpath(shown.f_code.co_filename)}:{shown.f_lineno}"}
+    name = call.f_code.co_name
+    return {"call": _CALLS.get(name, f"{name}()"), "line": f"{os.path.relpath(shown.f_code.co_filename)}:{shown.f_lineno}"}
 
 
 def _is_library(frame: FrameType) -> bool:

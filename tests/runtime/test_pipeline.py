@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from accel_runtime import GradScalerKwargs, ParallelismConfig
-from accel_runtime.stages import cut_evenly, largest_divisor, slices
+from accel_runtime.checkpoint.errors import CheckpointError
+from accel_runtime.stages import cut_evenly, in_parts, largest_divisor, recent, slices
 
 from .ranks import run_ranks
 from .training import accelerated, assert_close, data, seed
@@ -165,6 +167,50 @@ def test_a_window_goes_on_with_another_number_of_stages(tmp_path):
             assert_close(got["weights"], one["weights"], 1e-5)
 
 
+class Average:
+    """Of the weights of a stage, or anything else."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def state_dict(self):
+        return {"value": self.value}
+
+    def load_state_dict(self, state):
+        self.value = state["value"]
+
+
+def registered(trainer, folder, whole=False, load=False):
+    own = Average(3.0 if whole else torch.full((2,), float(trainer.process_index)))
+    trainer.register_for_checkpointing(own)
+    if not load:
+        trainer.save_state(folder)
+        own.value = None
+    try:
+        trainer.load_state(folder)
+    except CheckpointError as error:
+        return {"error": str(error), "value": own.value}
+    return {"value": own.value}
+
+
+def test_registered_objects_are_each_stages_own(tmp_path):
+    parts = accelerated(functools.partial(registered, folder=tmp_path / "parts"), 2, **TWO)
+    assert [got["value"].tolist() for got in parts] == [[0.0, 0.0], [1.0, 1.0]]
+    (one,) = accelerated(functools.partial(registered, folder=tmp_path / "parts", load=True), 1)
+    assert "holds registered object 0 (Average) as it was with pp_size=2" in one["error"] and one["value"].tolist() == [0.0, 0.0]
+    accelerated(functools.partial(registered, folder=tmp_path / "whole", whole=True), 2, **TWO)
+    assert accelerated(functools.partial(registered, folder=tmp_path / "whole", load=True), 1)[0]["value"] == 3.0
+    accelerated(functools.partial(registered, folder=tmp_path / "one"), 1)
+    assert all("error" in got for got in accelerated(functools.partial(registered, folder=tmp_path / "one", load=True), 2, **TWO))
+
+
+def test_the_last_few_are_kept():
+    cache = OrderedDict()
+    for key in (1, 2, 1, 3, 1):
+        assert recent(cache, key, lambda: 2 * key, 2) == 2 * key  # noqa: B023
+    assert list(cache) == [3, 1]
+
+
 def test_the_lines_of_the_documentation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = PAGE.read_text().partition("## Pipelines")[2].partition("```python\n")[2].partition("```")[0]
@@ -194,6 +240,8 @@ def test_stages():
         cut_evenly(model, 4)
     with pytest.raises(ValueError, match=r"cuts is \[0\]: for pp_size 2 it takes 1 rising numbers from 1 to 5"):
         slices(model, [0], 2)
+    assert [part["y"].tolist() for part in in_parts({"y": torch.arange(4)}, 4, 2)] == [[0, 1], [2, 3]]
+    assert in_parts(None, 4, 2) == [None, None] and [len(part) for part in in_parts(torch.zeros(12), 4, 2)] == [6, 6]
     shared = nn.Linear(2, 2)
     with pytest.raises(ValueError, match=r"0\.weight is a weight of stages 0 and 1"):
         slices(nn.Sequential(shared, nn.Tanh(), nn.Sequential(shared)), [1], 2)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
 from torch import nn
+
+from accel_runtime.watching import _place
 
 from .ranks import RanksFailed
 from .training import accelerated, mlp
@@ -49,6 +52,14 @@ def test_a_process_that_computes_keeps_the_others_waiting():
         return {}
 
     assert len(accelerated(program, 2, env=QUICKLY)) == 2
+
+
+def test_calls_without_a_name_are_in_words():
+    said = []
+    layer = nn.Identity()
+    layer.register_forward_hook(lambda *unused: said.append(_place(sys._getframe(1))["call"]))
+    layer(0)
+    assert said == ["the model's forward"]
 
 
 def test_the_time_is_a_number():

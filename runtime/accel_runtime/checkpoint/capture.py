@@ -107,6 +107,11 @@ def name_of(kind: str, index: int) -> str:
     return f"{kind}_{index}" if index else kind
 
 
+def name_of_object(index: int) -> str:
+    """What messages call a registered object."""
+    return f"registered object {index}"
+
+
 def state_of(accelerator: Checkpointing, model: nn.Module) -> dict[str, Any]:
     """The state of a model, compiled or not; of sharded weights each process has its block, as a `DTensor`."""
     return accelerator.strategy.sharded_state_dict(getattr(model, "_orig_mod", model))
@@ -215,5 +220,20 @@ def _own(accelerator: Checkpointing, files: Files) -> None:
             "gradients",
         ),
     }
+    if accelerator.strategy.stages is not None:
+        files.json[f"{stem}.json"]["custom"] = _objects_of_stage(accelerator, encoder)
     if encoder.tensors:
         files.tensors[f"{stem}.safetensors"] = (encoder.tensors, {})
+
+
+def _objects_of_stage(accelerator: Checkpointing, encoder: Encoder) -> list[Any]:
+    """The registered objects of the stages behind the first one, whose are everyone's; of the first pipeline."""
+    strategy, found = accelerator.strategy, []
+    if strategy.stages is None or strategy.stages.rank == 0 or strategy.data_world.rank:
+        return []
+    for i, item in enumerate(accelerator._custom_objects):
+        try:
+            found.append(encoder.encode(item.state_dict(), f"custom.{i}"))
+        except NotPlain as error:
+            raise ValueError(f"the state of {name_of_object(i)} ({type(item).__name__}) cannot be saved for each stage of a pipeline: {error}; let it hold tensors and plain values") from error
+    return found

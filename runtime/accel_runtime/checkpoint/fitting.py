@@ -9,6 +9,7 @@ import torch
 from .capture import name_of, state_of
 from .errors import CheckpointError
 from .loaders import check_loaders
+from .stage_objects import check_objects
 from .stored import Stored
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def check(accelerator: Checkpointing, models: list[Any], checkpoint: Checkpoint,
     for i, optimizer in enumerate(accelerator.prepared_optimizers):
         if "plain" in state["optimizers"][i]:
             _check_optimizer(accelerator, optimizer, i, checkpoint)
+    check_objects(accelerator, checkpoint)
     check_loaders(accelerator._dataloaders, checkpoint.owned("loaders"), folder)
 
 

@@ -19,6 +19,7 @@ from .gradients import load_gradients
 from .loaders import load_loaders
 from .manifest import check_content, check_sizes, path_of, read_manifest
 from .parallel import all_of, threads_for
+from .stage_objects import own_states
 from .stored import Stored, stored_tensors
 from .tree import decode
 from .writing import on_main, together
@@ -175,8 +176,9 @@ def _load_objects(accelerator: Checkpointing, checkpoint: Checkpoint) -> None:
     state = checkpoint.state
     for scheduler, entry in zip(accelerator._schedulers, state["schedulers"], strict=True):
         scheduler.load_state_dict(_copied(checkpoint, entry))
-    for item, entry in zip(accelerator._custom_objects, state["custom"], strict=True):
-        item.load_state_dict(_copied(checkpoint, entry))
+    of_stage = own_states(accelerator, checkpoint)
+    for i, (item, entry) in enumerate(zip(accelerator._custom_objects, state["custom"], strict=True)):
+        item.load_state_dict(of_stage[i] if of_stage is not None else _copied(checkpoint, entry))
     if state["scaler"] is not None and accelerator.precision.scaler is not None:
         accelerator.precision.scaler.load_state_dict(_copied(checkpoint, {"plain": state["scaler"]}))
     accelerator.counters.clear()
