@@ -71,6 +71,12 @@ def test_a_class_whose_base_takes_it_is_given_it_by_name() -> None:
     assert HANDED_ON in files["train"]
 
 
+def test_a_subclass_that_uses_it_too_does_not_keep_it_from_its_base() -> None:
+    counted = MAIN.replace("return nn.functional", "print(x.mean().item())\n        return nn.functional")
+    files = texts(counted)
+    assert HANDED_ON in files["train"] and "accelerator=None):" in files["base"] and "global_mean(x.mean())" in files["train"]
+
+
 def test_a_subclass_that_names_its_arguments_passes_it_on() -> None:
     files = texts(MAIN.replace(HANDED_ON, PLAIN))
     assert "def __init__(self, model, optimizer, callbacks, accelerator):" in files["train"]

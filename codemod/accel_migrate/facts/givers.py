@@ -28,6 +28,11 @@ def handed_on(facts: Facts, call: ast.Call) -> ast.FunctionDef | None:
     return function if function.args.kwarg.arg in given else None
 
 
+def _hands_on(facts: Facts, function: ast.FunctionDef) -> bool:
+    """Whether `function` gives its own `**kwargs` to another: what it kept of them would be missing there."""
+    return any(isinstance(node, ast.Call) and handed_on(facts, node) is function for node in ast.walk(function))
+
+
 def fills_default(facts: Facts, function: ast.FunctionDef, call: ast.Call) -> bool:
     """Whether `call` gives a parameter with a default by position, so that nothing can be put ahead of it."""
     required = len(function.args.posonlyargs) + len(function.args.args) - len(function.args.defaults)
@@ -43,6 +48,8 @@ def why_not_all_known(facts: Facts, function: ast.FunctionDef, seen: tuple[ast.A
         return f"nothing is seen to call {name}"
     if function in facts.called_back:
         return f"{name} is not only called, but handed on as a value{_place(facts, _as_value(facts, function))}"
+    if function.args.vararg is not None and not seen and _hands_on(facts, function):
+        return f"{name} hands on `*{function.args.vararg.arg}` and `**{function.args.kwarg.arg}`"  # type: ignore[union-attr]
     for call in callers:
         through = handed_on(facts, call)
         if through is not None:
